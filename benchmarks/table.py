@@ -15,6 +15,7 @@ BARE = "write + fdatasync"
 SQLITE = "SQLite, own tables"
 JSONL = "JSONL, rewritten"
 OPENAI = "OpenAI SQLiteSession"
+OPENAI_OURS = "OpenAI TreeringSession"
 LANGGRAPH = "LangGraph SqliteSaver"
 LANGGRAPH_OBJECTS = "LangGraph objectstorage"
 LANGGRAPH_OURS = "LangGraph TreeringSaver"
@@ -57,6 +58,7 @@ CONTESTANTS = {
     JSONL: Entry("plain", "Jsonl"),
     OPENAI: Entry("openai", "Items"),
     "OpenAI AdvancedSQLiteSession": Entry("openai", "Branching", largest=10_000),
+    OPENAI_OURS: Entry("openai", "Treering", largest=10_000, s3=True),
     STRANDS_FILES: Entry("strands", "Files", largest=10_000),
     STRANDS_S3: Entry("strands", "S3Objects", largest=10_000, s3=True, disk=False),
     STRANDS_SNAPSHOTS: Entry("strands", "Snapshots", largest=10_000, history=1_000, s3=True),

@@ -1,4 +1,4 @@
-"""OpenAI Agents: its sessions in SQLite. They keep items and no state, so a checkpoint costs them nothing."""
+"""OpenAI Agents: its sessions in SQLite, and ours. They keep items and no state, so a checkpoint costs them nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from agents import SQLiteSession
 from agents.extensions.memory import AdvancedSQLiteSession
 
+import treering
 from benchmarks.contestants.contestant import Contestant
+from treering.integrations.openai import TreeringSession
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -85,6 +87,13 @@ class Branching(Items):
         items = self._run(opened.get_items(limit=self.window))
         opened.close()
         return list(map(_text, items))
+
+
+class Treering(Items):
+    """`TreeringSession`."""
+
+    def _session(self, session: str) -> Any:
+        return TreeringSession(session, treering.open(f"{self.place}/treering-openai"))
 
 
 def _item(message: Message) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.storage.processes import finish, start
 
-FRAMEWORKS = {"strands": "strands", "claude": "claude_agent_sdk", "langgraph": "langgraph"}
+FRAMEWORKS = {"strands": "strands", "claude": "claude_agent_sdk", "langgraph": "langgraph", "openai": "agents"}
 
 LOADED = """
 import sys
 import treering, treering.integrations, treering.importers, treering.exporters, treering.cli
-print(*sorted({"strands", "claude_agent_sdk", "langgraph", "langchain_core"} & sys.modules.keys()))
+print(*sorted({"agents", "strands", "claude_agent_sdk", "langgraph", "langchain_core"} & sys.modules.keys()))
 """
 
 MISSING = """

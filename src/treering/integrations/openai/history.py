@@ -1,0 +1,307 @@
+"""The history that a session of the OpenAI Agents SDK has, in one session of Treering: protocols without I/O.
+
+Rule 1: the history of a branch is the context of a head. Each item is a node, recorded once. What is popped, cleared or
+replaced leaves the context, and stays in the transcript as a branch.
+Rule 2: nothing here is refused because another writer was faster: every change is made to the history as it is when it
+is recorded, at the end of the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, count
+from typing import Any, Final, NamedTuple
+
+from treering.checkpoint.context import Context, Item
+from treering.errors import UsageError
+from treering.format.record import read_brief
+from treering.integrations.openai.turns import start_of
+from treering.kinds import Kind
+from treering.session.content import ContextItem, Restored
+from treering.session.pairs import recorded
+from treering.session.payload import decoded_state
+from treering.session.recording import Change, Recording
+from treering.session.verbs import conversation, navigation
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+DROPPED: Final = "dropped_branch"
+"""Notes about branches that were deleted: their names are not used again."""
+_RESULT: Final = "_output"
+"""The end of the types of items that are results of tools."""
+
+
+def draft_of(item: Mapping[str, Any]) -> Draft:
+    """Return the node of an item. Calls and reasoning have no role; they are the model's."""
+    role, kind = item.get("role"), item.get("type")
+    if not isinstance(role, str):
+        role = "tool" if isinstance(kind, str) and kind.endswith(_RESULT) else "assistant"
+    return Draft(role=role, payload=dict(item))
+
+
+def look(writer: Writer) -> Steps[None]:
+    """Read what other writers recorded."""
+    if not (yield from writer.is_up_to_date()):
+        yield from writer.refresh()
+
+
+def items(writer: Writer, branch: str | None = None) -> Steps[Sequence[ContextItem]]:
+    """The history of a branch as it is now, by default of the current one.
+
+    Raises:
+        UsageError: There is no such branch.
+    """
+    yield from look(writer)
+    if branch is None or branch == writer.position.head:
+        return recorded(writer)
+    return (yield from items_at(writer, branch))
+
+
+def items_at(writer: Writer, branch: str) -> Steps[Sequence[ContextItem]]:
+    """The history of a branch as this writer knows it.
+
+    Raises:
+        UsageError: There is no such branch.
+    """
+    if branch == writer.position.head:
+        return recorded(writer)
+    require(writer, branch)
+    found = yield from writer.content.restore(writer.replica.state.heads.heads[branch], head=branch)
+    return writer.content.messages(found.context, found.lines)
+
+
+def require(writer: Writer, branch: str) -> None:
+    """Raise UsageError unless there is a branch of that name."""
+    heads = writer.replica.state.heads.heads
+    if branch not in heads:
+        raise UsageError(f"Branch {branch!r} does not exist. known={sorted(heads)!r}", kind=Kind.HEAD)
+
+
+def add(writer: Writer, new: Iterable[Mapping[str, Any]]) -> Steps[None]:
+    """Record items at the end of the current branch; durable when it returns."""
+    drafts = list(map(draft_of, new))
+
+    def plan() -> Steps[Recording]:
+        recording = yield from _begun(writer)
+        for draft in drafts:
+            recording.draft(draft)
+        recording.end(None)
+        return recording
+
+    yield from writer.appender.write(plan)
+
+
+def pop(writer: Writer) -> Steps[Any]:
+    """Take the last item out of the history of the current branch, and return it; None if there is none."""
+    taken: list[Any] = []
+
+    def plan() -> Steps[Recording]:
+        recording = yield from _begun(writer)
+        yield from writer.blobs.fetch_shown()
+        taken[:] = [each.message for each in recorded(writer)[-1:]]
+        if taken:
+            kept = writer.replica.state.context.items
+            last = yield from writer.replica.ask(lambda look: look.node(kept[-1].node))
+            end = last.parent if last.id == recording.node else recording.node
+            yield from _cut(recording, "checkout", recording.head, end, kept[:-1])
+        return recording
+
+    yield from look(writer)
+    yield from writer.appender.write(plan)
+    return taken[0] if taken else None
+
+
+def clear(writer: Writer) -> Steps[None]:
+    """Begin the current branch anew: without items, and without state."""
+
+    def plan() -> Steps[Recording]:
+        recording = yield from _begun(writer)
+        if recording.node is not None or recording.checkpoint is not None:
+            recording.checkpoint = None
+            yield from _cut(recording, "checkout", recording.head, None, ())
+        return recording
+
+    yield from look(writer)
+    yield from writer.appender.write(plan)
+
+
+def replace(
+    writer: Writer,
+    expected: Sequence[str],
+    new: Sequence[Mapping[str, Any]],
+    *,
+    expired: Callable[[Any], bool] | None = None,
+) -> Steps[bool]:
+    """Put other items in the place of the last ones of the current branch; False if these are not the last any more.
+
+    Args:
+        writer: The session.
+        expected: The nodes of the last items.
+        new: What is to be there instead.
+        expired: Items at the beginning that are to leave the history as well.
+    """
+    drafts, done = list(map(draft_of, new)), [False]
+
+    def plan() -> Steps[Recording]:
+        recording = yield from _begun(writer)
+        before = writer.replica.state.context
+        start = max(0, len(before.items) - len(expected))
+        done[0] = bool(expected) and [item.node for item in before.items[start:]] == list(expected)
+        if done[0]:
+            first = 0
+            if expired is not None:
+                yield from writer.blobs.fetch_shown()
+                left = recorded(writer)[:start]
+                first = next((place for place, each in enumerate(left) if not expired(each.message)), start)
+            made = [Item(recording.draft(draft)) for draft in drafts]
+            recording.context = Context((*before.items[first:start], *made), before.settings)
+            recording.keep(Change(metadata={"replaced": len(expected)}))
+        return recording
+
+    yield from writer.appender.write(plan)
+    return done[0]
+
+
+def commit(writer: Writer, state: Mapping[str, object]) -> Steps[None]:
+    """Set keys of the state of the current branch, whoever set others meanwhile."""
+    yield from look(writer)
+    yield from conversation.commit(writer, state=state, merge=True)
+
+
+def state(writer: Writer, key: str) -> Steps[Any]:
+    """The value of a key of the state of the current branch; None if there is none."""
+    yield from look(writer)
+    return decoded_state(writer.state_values).get(key)
+
+
+def drop_state(writer: Writer, key: str) -> Steps[None]:
+    """Forget a key of the state of the current branch."""
+    yield from look(writer)
+    if key in writer.state_values:
+        yield from conversation.commit(writer, drop=[key], merge=True)
+
+
+class Branch(NamedTuple):
+    """A branch, and its history."""
+
+    name: str
+    is_current: bool
+    items: Sequence[ContextItem]
+
+
+def branches(writer: Writer) -> Steps[list[Branch]]:
+    """All branches, the oldest first."""
+    yield from look(writer)
+    found: list[Branch] = []
+    for name in writer.replica.state.heads.heads:
+        items = yield from items_at(writer, name)
+        found += [Branch(name, name == writer.position.head, items)]
+    return found
+
+
+def current(writer: Writer) -> Steps[str]:
+    """The name of the current branch."""
+    yield from look(writer)
+    return writer.position.head
+
+
+def branch(writer: Writer, turn: int, name: str | None, *, otherwise: str) -> Steps[str]:
+    """Make a branch that ends before a turn of the current one, and continue on it.
+
+    Args:
+        writer: The session.
+        turn: The turn.
+        name: Of the branch; None chooses the other one.
+        otherwise: The name if none is given; a number is added if it was used.
+
+    Returns:
+        The name of the branch.
+
+    Raises:
+        UsageError: There is no such turn, or a branch has that name, or had it.
+    """
+    chosen = [name or otherwise]
+
+    def plan() -> Steps[Recording]:
+        recording = yield from _begun(writer)
+        place = start_of(recorded(writer), turn)
+        taken = yield from _used(writer)
+        if name in taken:
+            raise UsageError(f"Branch ID {name!r} has already been used; choose another one", kind=Kind.HEAD)
+        if name is None:
+            numbered = (f"{otherwise}_{number}" for number in count(2))
+            chosen[0] = next(each for each in chain([otherwise], numbered) if each not in taken)
+        items = writer.replica.state.context.items
+        said = yield from writer.replica.ask(lambda look: look.node(items[place].node))
+        yield from _cut(recording, "branch", chosen[0], said.parent, items[:place])
+        return recording
+
+    yield from look(writer)
+    yield from writer.appender.write(plan)
+    return chosen[0]
+
+
+def switch(writer: Writer, name: str) -> Steps[None]:
+    """Continue on another branch.
+
+    Raises:
+        UsageError: There is no such branch.
+    """
+    yield from look(writer)
+    require(writer, name)
+    if name != writer.position.head:
+        yield from navigation.switch(writer, name)
+
+
+def drop(writer: Writer, name: str, *, instead: str | None = None) -> Steps[None]:
+    """Delete a branch; its items stay in the transcript.
+
+    Args:
+        writer: The session.
+        name: Of the branch.
+        instead: If it is the current one, continue on this.
+
+    Raises:
+        UsageError: There is no such branch, or it is the current one.
+    """
+
+    def plan() -> Steps[Recording]:
+        recording = yield from _begun(writer)
+        require(writer, name)
+        if name == recording.head:
+            what = f"Cannot delete current branch {name!r}"
+            raise UsageError(what, kind=Kind.HEAD, remedy="switch to another one first, or pass force=True")
+        recording.draft(Draft(type="note", kind=DROPPED, brief={"head": name}))
+        recording.forget(name)
+        return recording
+
+    yield from look(writer)
+    require(writer, name)
+    if name == writer.position.head and instead is not None:
+        yield from switch(writer, instead)
+    yield from writer.appender.write(plan)
+
+
+def _used(writer: Writer) -> Steps[set[str]]:
+    """The names of all branches, and of those that were deleted."""
+    gone = yield from writer.replica.ask(lambda look: look.notes(DROPPED))
+    return {*writer.replica.state.heads.heads, writer.position.head, *(str(read_brief(note)["head"]) for note in gone)}
+
+
+def _begun(writer: Writer) -> Steps[Recording]:
+    """Stand at the end of the current branch, whoever recorded what is there."""
+    writer.position.follow_head()
+    yield from writer.position.ensure_context()
+    return Recording(writer)
+
+
+def _cut(recording: Recording, kind: str, head: str, node: str | None, kept: Sequence[Item]) -> Steps[None]:
+    """Record that a head is at a node now, with a part of the current context."""
+    writer, state = recording.writer, recording.state
+    context = Context(tuple(kept), state.context.settings)
+    lines = {name: state.lines[name] for name in context.nodes}
+    yield from writer.upkeep.pin(Restored(node, context, lines, recording.checkpoint))
+    recording.move(kind, head, node)
+    recording.context = context
+    recording.keep(Change(navigated=True))

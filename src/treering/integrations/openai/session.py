@@ -1,0 +1,382 @@
+"""A session of the OpenAI Agents SDK that is kept in a session of Treering.
+
+Rule 1: awaited calls run in threads, one at a time for each session. So a session serves any number of tasks, threads
+and event loops, and a cancelled call ends when what it began has ended.
+Rule 2: an open session holds no lock in the store.
+Rule 3: each call looks at the store first, so other processes are seen; see `treering.integrations.openai.history` for
+what they may do at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+
+from agents import RunState, SessionSettings
+from agents.memory import session as protocol
+from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+
+from treering.api.async_store import AsyncStore
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.errors import SessionDeletedError, UsageError
+from treering.ids import time_of
+from treering.integrations.openai import history, turns, usage
+from treering.kinds import Kind
+from treering.session.content import ContextItem
+from treering.storage.requests import Steps
+from treering.storage.threads import in_thread
+
+if TYPE_CHECKING:
+    from agents import Agent, RunResultBase
+    from agents.items import TResponseInputItem
+
+T = TypeVar("T")
+
+MAIN: Final = "main"
+RUN_STATE: Final = "run_state"
+"""The key of the session's state that holds a paused run."""
+
+
+class TreeringSession:
+    """Keeps the history of a conversation for `Runner.run(agent, ..., session=...)`.
+
+    Each item is a node of the transcript, stored once. What is popped, cleared, replaced by a compaction, or left
+    behind by a branch stays there.
+
+    Several processes may use a session at a time: items of all are kept, in the order in which they were recorded.
+    """
+
+    session_id: str
+    session_settings: SessionSettings | None
+
+    def __init__(
+        self,
+        session_id: str,
+        store: Store | AsyncStore,
+        *,
+        session_settings: SessionSettings | Mapping[str, Any] | None = None,
+        title: str = "",
+    ) -> None:
+        """Nothing is read or written yet.
+
+        Args:
+            session_id: The name of the session in the store.
+            store: As `treering.open` returns it. Closing this object does not close it.
+            session_settings: How many items to return if a call does not say it.
+            title: Of a new session.
+        """
+        settings = dict(session_settings) if isinstance(session_settings, Mapping) else session_settings
+        self.session_id = session_id
+        self.session_settings = SessionSettings() if settings is None else coerce_session_settings(settings)
+        self._store = Store(store.place)
+        self._title = title
+        self._lock = threading.Lock()
+        self._opened: Session | None = None
+        self._pid = os.getpid()
+
+    # what a runner calls
+
+    async def get_items(self, limit: int | None = None, branch_id: str | None = None) -> list[TResponseInputItem]:
+        """Return the history, the oldest item first.
+
+        Args:
+            limit: Only so many of the newest items; by default what the settings say, or all. Less than 0: all.
+            branch_id: Of this branch; by default of the current one.
+
+        Raises:
+            UsageError: There is no such branch.
+        """
+        found = [each.message for each in await self._perform(history.items, branch_id)]
+        count = resolve_session_limit(limit, self.session_settings)
+        if count is not None and count >= 0:
+            found = found[max(0, len(found) - count) :]
+        return cast("list[TResponseInputItem]", found)
+
+    async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
+        """Record items at the end of the current branch; durable when it returns.
+
+        Raises:
+            UsageError: A value cannot be stored exactly.
+            UnavailableError: The store did not answer; the items may be recorded.
+        """
+        if items:
+            await self._perform(history.add, cast("Sequence[Mapping[str, Any]]", items))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the newest item out of the current branch and return it; None if there is none.
+
+        The transcript keeps it, as a branch without a name.
+        """
+        return cast("TResponseInputItem | None", await self._perform(history.pop))
+
+    async def clear_session(self) -> None:
+        """Begin the current branch anew, without items.
+
+        The transcript keeps what was there. `Store.delete` deletes the session, and `Session.erase` what was said.
+        """
+        await self._perform(history.clear)
+
+    # a run that waits for an answer
+
+    async def save_run_state(self, state: RunState[Any, Any]) -> None:
+        """Keep a run that was interrupted, for example by a call that a person has to approve."""
+        await self._perform(history.commit, {RUN_STATE: state.to_json()})
+
+    async def load_run_state(self, agent: Agent[Any], **options: Any) -> RunState[Any, Any] | None:
+        """Return the run that was kept last on the current branch; None if there is none.
+
+        Args:
+            agent: The agent with which it began.
+            options: As for `RunState.from_json`.
+        """
+        found = await self._perform(history.state, RUN_STATE)
+        return None if found is None else await RunState.from_json(agent, found, **options)
+
+    async def clear_run_state(self) -> None:
+        """Forget the run that was kept: it was continued."""
+        await self._perform(history.drop_state, RUN_STATE)
+
+    # branches
+
+    async def create_branch_from_turn(self, turn_number: int, branch_name: str | None = None) -> str:
+        """Make a branch that ends before a turn, so that the user can say something else, and continue on it.
+
+        Args:
+            turn_number: A turn of the current branch, from 1 on.
+            branch_name: Not used before; by default one is made.
+
+        Returns:
+            The name of the branch.
+
+        Raises:
+            UsageError: There is no such turn, or the name is empty or was used.
+        """
+        if branch_name is not None and not branch_name.strip():
+            raise UsageError("Branch name cannot be empty", kind=Kind.HEAD)
+        made = f"branch_from_turn_{turn_number}_{int(time.time())}"
+        return await self._perform(history.branch, turn_number, branch_name, otherwise=made)
+
+    async def create_branch_from_content(self, search_term: str, branch_name: str | None = None) -> str:
+        """Make a branch that ends before the first turn in which the user said something; see `find_turns_by_content`.
+
+        Raises:
+            UsageError: The user did not say that, or the name is empty or was used.
+        """
+        found = await self.find_turns_by_content(search_term)
+        if not found:
+            raise UsageError(f"No user turns found containing {search_term!r}", kind=Kind.NODE)
+        return await self.create_branch_from_turn(found[0]["turn"], branch_name)
+
+    async def switch_to_branch(self, branch_id: str) -> None:
+        """Continue on another branch.
+
+        Raises:
+            UsageError: There is no such branch.
+        """
+        await self._perform(history.switch, branch_id)
+
+    async def delete_branch(self, branch_id: str, force: bool = False) -> None:  # noqa: FBT001, FBT002  # as in the SDK
+        """Delete a branch. Its items stay in the transcript, and its name is not used again.
+
+        Args:
+            branch_id: Not `main`.
+            force: If it is the current one, continue on `main`.
+
+        Raises:
+            UsageError: There is no such branch, or it cannot be deleted.
+        """
+        if not branch_id.strip():
+            raise UsageError("Branch ID cannot be empty", kind=Kind.HEAD)
+        if branch_id == MAIN:
+            raise UsageError("Cannot delete the 'main' branch", kind=Kind.HEAD)
+        await self._perform(history.drop, branch_id, instead=MAIN if force else None)
+
+    async def list_branches(self) -> list[dict[str, Any]]:
+        """Return the branches that have items, the oldest first.
+
+        Returns:
+            Of each `branch_id`, `message_count`, `user_turns`, `is_current`, and `created_at`, when its first item was
+            recorded.
+        """
+        found = []
+        for branch in await self._perform(history.branches):
+            if branch.items:
+                row = {
+                    "branch_id": branch.name,
+                    "message_count": len(branch.items),
+                    "user_turns": sum(each.begins for each in turns.turned(branch.items)),
+                    "is_current": branch.is_current,
+                    "created_at": _time_of(branch.items[0].node),
+                }
+                found.append(row)
+        return found
+
+    # turns
+
+    async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
+        """Return what the user said in each turn of a branch, by default of the current one.
+
+        Returns:
+            Of each turn `turn`, `content`, its beginning, `full_content`, `timestamp`, and `can_branch`, which is true.
+
+        Raises:
+            UsageError: There is no such branch.
+        """
+        return [_row_of(each) for each in await self._turned(branch_id) if each.begins]
+
+    async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the turns in which the user said something, whether in capitals or not.
+
+        Returns:
+            As `get_conversation_turns`, with all of `content`.
+
+        Raises:
+            UsageError: There is no such branch.
+        """
+        wanted = turns.folded(search_term)
+        said = [each for each in await self._turned(branch_id) if each.begins]
+        found = [each for each in said if any(wanted in turns.folded(text) for text in turns.texts_of(each.content))]
+        return [_row_of(each, whole=True) for each in found]
+
+    async def get_conversation_by_turns(self, branch_id: str | None = None) -> dict[int, list[dict[str, str | None]]]:
+        """Return of each turn the `type` and `tool_name` of its items.
+
+        Raises:
+            UsageError: There is no such branch.
+        """
+        found: dict[int, list[dict[str, str | None]]] = {}
+        for each in await self._turned(branch_id):
+            row = {"type": turns.type_of(each.item), "tool_name": turns.tool_of(each.item)}
+            found.setdefault(each.turn, []).append(row)
+        return found
+
+    async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str | None, int, int]]:
+        """Return the tools that were called: name, how often in a turn, and the turn.
+
+        Raises:
+            UsageError: There is no such branch.
+        """
+        return turns.tools_used(await self._perform(history.items, branch_id))
+
+    # usage
+
+    async def store_run_usage(self, result: RunResultBase) -> None:
+        """Record what a run cost, as the cost of the newest turn of the current branch.
+
+        It is in the sums of the session as well: see `treering.Session.usage`.
+        """
+        await self._perform(usage.store, _usage_of(result.context_wrapper.usage))
+
+    async def get_session_usage(self, branch_id: str | None = None) -> dict[str, int] | None:
+        """Return the sums over the turns of a branch, by default of all branches; None if nothing was stored."""
+        told = await self._perform(usage.of_branches, branch_id)
+        rows = [row for each in told.values() for row in each.values()]
+        if not rows:
+            return None
+        return {name: sum(row[name] for row in rows) for name in usage.NUMBERS} | {"total_turns": len(rows)}
+
+    async def get_turn_usage(
+        self, user_turn_number: int | None = None, branch_id: str | None = None
+    ) -> list[dict[str, Any]] | dict[str, Any]:
+        """Return what each turn of a branch cost; of one turn an object, which is empty if nothing was stored."""
+        branch = branch_id if branch_id is not None else await self._perform(history.current)
+        of_turns = (await self._perform(usage.of_branches, branch)).get(branch, {})
+        if user_turn_number is not None:
+            return of_turns.get(user_turn_number, {})
+        return [{"user_turn_number": turn, **row} for turn, row in sorted(of_turns.items())]
+
+    # open and close
+
+    def close(self) -> None:
+        """Write a card that covers everything. The session is opened again if it is used."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await in_thread(lambda _: self.close(), None)
+
+    async def _turned(self, branch: str | None) -> list[turns.Turned]:
+        return turns.turned(await self._perform(history.items, branch))
+
+    async def _perform(self, verb: Callable[..., Steps[T]], *arguments: Any, **named: Any) -> T:
+        return await in_thread(self._run, lambda session: session.perform(verb, *arguments, **named))
+
+    def _run(self, work: Callable[[Session], T]) -> T:
+        with self._lock:
+            if self._pid != os.getpid():  # a forked process opens its own
+                self._opened, self._pid = None, os.getpid()
+            try:
+                return work(self._session())
+            except SessionDeletedError:
+                self._opened = None  # and begin again: the session is another one now
+                return work(self._session())
+
+    def _session(self) -> Session:
+        if self._opened is None:
+            self._opened = self._store.session(self.session_id, shared=True, hold=False, title=self._title)
+        return self._opened
+
+    # compaction by the SDK
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
+    ) -> Any:
+        """Return the newest items, and what replaces the last of them at once if nobody else added any.
+
+        `OpenAIResponsesCompactionSession` looks for a method of this name; sessions without it are cleared and filled
+        again. None where the SDK has no such thing, and for a subclass that may change what is stored.
+        """
+        made = getattr(protocol, "_CompactionSnapshot", None)
+        ours, own = TreeringSession, type(self)
+        if made is None or own.get_items is not ours.get_items or own.add_items is not ours.add_items:
+            return None
+        found: Sequence[ContextItem] = await self._perform(history.items)
+        shown = found[max(0, len(found) - limit) :]
+
+        async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
+            expected = [each.node for each in shown[start:]]
+            return await self._perform(history.replace, expected, output, expired=prune_prefix)
+
+        return made([each.message for each in shown], len(shown) == len(found), replace_suffix)
+
+
+def _row_of(each: turns.Turned, *, whole: bool = False) -> dict[str, Any]:
+    return {
+        "turn": each.turn,
+        "content": turns.preview_of(each.content, whole=whole),
+        "full_content": each.content,
+        "timestamp": _time_of(each.node),
+        "can_branch": True,
+    }
+
+
+def _time_of(node: str) -> str:
+    """When a node was recorded, as SQLite writes it."""
+    return datetime.fromtimestamp((time_of(node) or 0) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _usage_of(told: Any) -> dict[str, Any]:
+    numbers = {name: getattr(told, name, 0) or 0 for name in usage.NUMBERS}
+    details = {name: vars(getattr(told, name)) if getattr(told, name, None) else None for name in usage.DETAILS}
+    return numbers | details

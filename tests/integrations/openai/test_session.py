@@ -1,0 +1,302 @@
+"""A session of the OpenAI Agents SDK on a store: what a runner needs, beside others, after a kill, and its costs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+from agents import Agent, RunContextWrapper, Runner, RunState, SessionSettings, function_tool
+from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.usage import Usage
+from tests.session.backends import Backend, memory_backend
+from tests.storage.processes import start
+
+import treering
+from treering.api.store import Store
+from treering.errors import UsageError
+from treering.integrations.openai import TreeringSession
+from treering.integrations.openai.usage import NUMBERS
+from treering.storage.counting import CountingDriver
+
+Items = list[dict[str, Any]]
+WRITERS, EACH = 6, 20
+TURNS, SEALS = 20, 10
+"""What a turn takes is a look, what the user says, a look, and the answer; and now and then a seal, or a card."""
+
+
+def said(*texts: str) -> Any:
+    """What a user said."""
+    return [{"role": "user", "content": text} for text in texts]
+
+
+def opened(backend: Backend, count: int = 2, name: str = "talk") -> list[TreeringSession]:
+    """Sessions of one name, each as a process of its own has it."""
+    return [TreeringSession(name, backend.store()) for _ in range(count)]
+
+
+def texts(items: Any) -> list[str]:
+    """What they say."""
+    return [item["content"] for item in items]
+
+
+# histories
+
+
+async def test_items_come_back_as_they_were(anywhere: Backend) -> None:
+    """Whatever has a role or none, in the order in which it was added, also in another process."""
+    items: Any = [
+        {"role": "user", "content": [{"type": "input_text", "text": "what is in it?"}, picture()]},
+        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "e"},
+        {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "a cat"},
+        {"role": "assistant", "content": "a cat", "type": "message", "phase": None},
+    ]
+    first, second = opened(anywhere)
+    assert await second.get_items() == []
+    await first.add_items(items[:2])
+    await first.add_items(items[2:])
+    assert await second.get_items() == items
+    assert [await second.get_items(count) for count in (0, 2, 99, -1)] == [[], items[-2:], items, items]
+    view = anywhere.store().view("talk")
+    assert [row.role for row in view.nodes()] == ["user", "assistant", "assistant", "tool", "assistant"]
+    first.close()
+    assert anywhere.store().verify("talk") == []
+
+
+def picture() -> dict[str, str]:
+    """An image that is large enough to be stored as an object of its own."""
+    return {"type": "input_image", "image_url": "data:image/png;base64," + base64.b64encode(bytes(99_999)).decode()}
+
+
+async def test_settings_limit_what_is_returned(backend: Backend) -> None:
+    """A call may say otherwise."""
+    session = TreeringSession("talk", backend.store(), session_settings=SessionSettings(limit=1))
+    await session.add_items(said("a", "b", "c"))
+    assert texts(await session.get_items()) == ["c"]
+    assert texts(await session.get_items(2)) == ["b", "c"]
+
+
+async def test_what_is_popped_or_cleared_stays_in_the_transcript(backend: Backend) -> None:
+    """The history is without it, for all; nothing is forgotten."""
+    first, second = opened(backend)
+    await first.add_items(said("a", "b", "c"))
+    assert await second.pop_item() == said("c")[0]
+    assert await first.pop_item() == said("b")[0]
+    await second.add_items(said("d"))
+    assert texts(await first.get_items()) == ["a", "d"]
+    await first.clear_session()
+    assert await second.get_items() == []
+    assert await second.pop_item() is None
+    await second.add_items(said("e"))
+    assert texts(await first.get_items()) == ["e"]
+    view = backend.store().view("talk")
+    assert sorted(texts(node.payload for node in view.each_node())) == ["a", "b", "c", "d", "e"]
+    assert view.heads.keys() == {"main"}
+
+
+async def test_a_value_that_cannot_be_stored_is_refused(backend: Backend) -> None:
+    """Then nothing is recorded, not even what came before it in the call."""
+    (session,) = opened(backend, 1)
+    await session.add_items(said("a"))
+    wrong: Any = {"role": "user", "content": object()}
+    with pytest.raises(UsageError, match="content"):
+        await session.add_items([*said("b"), wrong])
+    assert texts(await session.get_items()) == ["a"]
+
+
+async def test_a_session_that_was_deleted_begins_anew(backend: Backend) -> None:
+    """Also for one who has it open."""
+    first, second = opened(backend)
+    await first.add_items(said("a"))
+    assert texts(await second.get_items()) == ["a"]
+    first.close()
+    backend.store().delete("talk")
+    await second.add_items(said("b"))
+    assert texts(await opened(backend, 1)[0].get_items()) == ["b"]
+
+
+# beside others
+
+
+async def test_nothing_is_lost_where_many_write(anywhere: Backend) -> None:
+    """What each adds is there once, in its order, and in one branch."""
+    sessions = opened(anywhere, WRITERS)
+
+    async def write(number: int) -> None:
+        for at in range(EACH):
+            await sessions[number].add_items(said(f"{number} {at}", f"{number} {at} more"))
+
+    await asyncio.gather(*map(write, range(WRITERS)))
+    found = texts(await sessions[0].get_items())
+    for number in range(WRITERS):
+        own = [f"{number} {at}{more}" for at in range(EACH) for more in ("", " more")]
+        assert [text for text in found if text.startswith(f"{number} ")] == own
+    assert len(found) == 2 * WRITERS * EACH
+    assert anywhere.store().view("talk").heads.keys() == {"main"}
+
+
+async def test_each_item_is_popped_once(backend: Backend) -> None:
+    """Whoever takes one has it for itself, while others add."""
+    first, second, third = opened(backend, 3)
+    await first.add_items(said(*map(str, range(30))))
+    popped = await asyncio.gather(
+        *(each.pop_item() for _ in range(10) for each in (first, second)),
+        *(third.add_items(said(f"new {number}")) for number in range(10)),
+    )
+    taken = texts([item for item in popped if item is not None])
+    left = texts(await first.get_items())
+    assert len(taken) == len({*taken}) == 20
+    assert sorted([*taken, *left]) == sorted([*map(str, range(30)), *(f"new {number}" for number in range(10))])
+
+
+WRITER = """
+import asyncio
+import treering
+from treering.integrations.openai import TreeringSession
+
+async def main():
+    session = TreeringSession("talk", treering.open(sys.argv[1]))
+    for number in range(100_000):
+        await session.add_items([{"role": "user", "content": f"{number}"}])
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_was_acknowledged_survives_a_kill(tmp_path: Any) -> None:
+    """Of a process that is killed while it adds items."""
+    with start(WRITER, tmp_path / "store") as writer:
+        assert writer.stdout is not None
+        while (last := int(writer.stdout.readline())) < 20:
+            pass
+        writer.kill()
+        last = max([last, *map(int, writer.stdout.read().split("\n")[:-1])])
+    session = TreeringSession("talk", treering.open(str(tmp_path / "store")))
+    found = texts(await session.get_items())
+    assert found == [str(number) for number in range(len(found))]
+    assert len(found) > last
+
+
+# branches
+
+
+async def test_the_history_of_a_branch_is_its_own(backend: Backend) -> None:
+    """A user says something else in turn 2; both answers stay, and each process has a branch of its own."""
+    first, second = opened(backend)
+    for text in ("one", "two", "three"):
+        await first.add_items([*said(text), {"role": "assistant", "content": text.upper()}])
+        assert len(await second.get_items(2)) == 2  # else it would begin where the first one is then
+    name = await first.create_branch_from_turn(2)
+    await first.add_items(said("other"))
+    assert texts(await first.get_items()) == ["one", "ONE", "other"]
+    assert texts(await second.get_items()) == ["one", "ONE", "two", "TWO", "three", "THREE"]
+    assert texts(await second.get_items(1, branch_id=name)) == ["other"]
+    told = [(row["branch_id"], row["message_count"], row["user_turns"]) for row in await first.list_branches()]
+    assert told == [("main", 6, 3), (name, 3, 2)]
+    await first.create_branch_from_content("OTHER", "again")
+    await first.add_items(said("third"))
+    await first.delete_branch("again", force=True)
+    assert texts(await first.get_items(2)) == ["three", "THREE"]
+    with pytest.raises(UsageError, match="already been used"):
+        await first.create_branch_from_turn(1, "again")
+    assert len(backend.store().view("talk").nodes()) == 8
+
+
+async def test_usage_is_of_turns_and_in_the_sums(backend: Backend) -> None:
+    """Of a turn the last figures count; the session's own sums have all of them."""
+    (session,) = opened(backend, 1)
+    await session.add_items(said("one"))
+    for tokens in (10, 20):
+        await session.store_run_usage(run_with(tokens))
+    await session.add_items(said("two"))
+    await session.store_run_usage(run_with(5))
+    told: Any = await session.get_turn_usage(1)
+    assert {name: told[name] for name in NUMBERS} == dict(zip(NUMBERS, (1, 20, 1, 21), strict=True))
+    assert told["input_tokens_details"]["cached_tokens"] == told["output_tokens_details"]["reasoning_tokens"] == 0
+    rows: Any = await session.get_turn_usage()
+    assert [row["user_turn_number"] for row in rows] == [1, 2]
+    assert await session.get_turn_usage(3) == {}
+    sums = {"requests": 2, "input_tokens": 25, "output_tokens": 2, "total_tokens": 27, "total_turns": 2}
+    assert await session.get_session_usage() == sums
+    assert backend.store().view("talk").usage["input"] == 35
+
+
+def run_with(tokens: int) -> Any:
+    """What a run is asked for what it cost."""
+
+    class Ran:
+        context_wrapper = RunContextWrapper(
+            context=None, usage=Usage(requests=1, input_tokens=tokens, output_tokens=1, total_tokens=tokens + 1)
+        )
+
+    return Ran()
+
+
+# runs
+
+
+async def test_a_run_that_waits_for_a_person_goes_on_in_another_process(anywhere: Backend) -> None:
+    """A call is to be approved; the next process has the run, and the history is one conversation."""
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    first, second = opened(anywhere)
+    steps = [[function_call("pay", {"amount": 5}, call_id="c")], [assistant_message("done")]]
+    agent: Agent[None] = Agent("payer", model=ScriptedModel(steps), tools=[pay])
+    waiting = await Runner.run(agent, "pay 5", session=first)
+    assert len(waiting.interruptions) == 1
+    await first.save_run_state(waiting.to_state())
+    first.close()
+    state = await second.load_run_state(agent)
+    assert isinstance(state, RunState)
+    state.approve(state.get_interruptions()[0])
+    result = await Runner.run(agent, state, session=second)
+    await second.clear_run_state()
+    assert result.final_output == "done"
+    kinds = [item.get("type") or item.get("role") for item in await second.get_items()]
+    assert kinds == ["user", "function_call", "function_call_output", "message"]
+    assert await second.load_run_state(agent) is None
+
+
+# what it costs
+
+
+def counted(backend: Backend) -> tuple[TreeringSession, CountingDriver]:
+    """A session in a new process, and what counts its requests."""
+    store, counts = backend.counted()
+    assert isinstance(store, Store)
+    return TreeringSession("talk", store), counts
+
+
+async def test_a_turn_takes_four_requests() -> None:
+    """A runner looks, records what the user said, looks, and records the answer."""
+    session, counts = counted(memory_backend())
+    await session.add_items(said("first"))
+    counts.reset()
+    for number in range(TURNS):
+        await session.get_items()
+        await session.add_items(said(f"{number}"))
+        await session.get_items()
+        await session.add_items([{"role": "assistant", "content": f"{number}"}])
+    assert counts.counts["Put"] <= 2 * TURNS + SEALS
+    assert counts.counts["Get"] <= 2 * TURNS
+
+
+async def test_resuming_takes_two_reads_however_long_it_is() -> None:
+    """And one conditional read more, to see what came since."""
+    backend = memory_backend()
+    (session,) = opened(backend, 1)
+    for number in range(300):
+        await session.add_items(said(f"{number}" * 40))
+    session.close()
+    again, counts = counted(backend)
+    counts.reset()
+    assert len(await again.get_items()) == 300
+    assert counts.counts["Get"] <= 3
+    assert counts.total == counts.counts["Get"]
