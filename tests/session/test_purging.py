@@ -201,6 +201,25 @@ def test_a_purge_leaves_what_ends_a_life_that_began_meanwhile(*, purged: bool, n
         run(resume(keys), driver)
 
 
+@pytest.mark.parametrize("register", ["tail", "latest"])
+def test_a_purge_spares_a_session_that_began_since_it_looked(register: str) -> None:
+    """It deletes the tombstones that it saw, and nothing that stands in their place by then."""
+    driver = MemoryDriver()
+    store, keys = Store(Place(driver)), Place(driver).keys("s")
+    with store.session("s") as session:
+        session.append("old")
+    store.delete("s")
+    key = {"tail": keys.tail, "latest": keys.latest}[register]
+    purging = Paused(
+        purge(keys, nonce="e" * 12), driver, lambda request: isinstance(request, Delete) and key in request.keys
+    )
+    with store.session("s") as session:
+        session.append("new")
+    assert not purging.go_on()
+    assert [item.message["content"] for item in store.view("s").context] == ["new"]
+    assert store.verify("s") == []
+
+
 def run_until(steps: Steps[object], driver: MemoryDriver, last: Callable[[Request], bool]) -> None:
     """Run a protocol up to a request, and no further."""
     batch = next(steps)

@@ -527,7 +527,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         seed=3321,
     ),
     Rule("purge-lists-first", "Folders are listed before latest is looked at.", in_other_order, LIVES, seed=1030),
-    Rule("purge-by-version", "Tombstones are deleted by version.", without_argument("expect"), LIVES, seed=3053),
+    Rule(
+        "purge-by-version",
+        "Tombstones are deleted by version.",
+        without_argument("expect"),
+        LIVES,
+        test="tests/session/test_purging.py",
+    ),
     Rule("purge-at-rest", "Both tombstones were there at one moment.", always(), STORE, seed=1362490),
     Rule("spare-the-living", "The folder of the life that latest names stays.", always(), LIVES),
     # a session
@@ -587,6 +593,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         without_argument("blindly"),
         SESSION,
         test="tests/session/test_basis.py",
+    ),
+    Rule(
+        "seal-shows-nothing",
+        "What a full tail's seal read of others is shown to nobody by the append that it was for.",
+        value("False"),
+        SECRETS,
+        seed=1615838,
     ),
     Rule(
         "own-is-not-common",

@@ -31,7 +31,7 @@ from treering.session.replica import Replica
 from treering.session.snapshot import require_card, require_room
 from treering.session.upkeep import Upkeep
 from treering.storage.requests import Steps
-from treering.transcript.node import Draft
+from treering.transcript.node import HERE, Draft
 
 if TYPE_CHECKING:
     from treering.journal.append import Landed, Overtaken
@@ -317,6 +317,7 @@ class Appender:
         landed, state = isinstance(outcome, journal.append.Landed), self._replica.state
         moved = landed and planned.moved
         stood = moved or state.heads.heads.get(self._position.head) == self._position.node
+        newest = state.checkpoint
         if moved and self._options.shared:
             state.follow = planned.head
         if isinstance(outcome, journal.append.Landed):
@@ -327,9 +328,11 @@ class Appender:
             self._position.stand_on(newest if newest is not None and newest.id == planned.made.id else planned.made)
         if moved:
             self._position.head, self._position.node = planned.head, planned.node
-        elif stood and not foreign:
+        elif stood and not foreign:  # an earlier append of ours may have arrived late
+            # A seal may have read another writer's checkpoint before this.
+            unseen = self._position.checkpoint_id not in (HERE, newest and newest.id)  # rule: seal-shows-nothing
             # rule: shown-stays
-            self._position.follow_head(blindly=self._position.behind)  # an earlier append of ours arrived late
+            self._position.follow_head(blindly=self._position.behind or unseen)
         self._save()
         if not landed:
             self._replica.check()
