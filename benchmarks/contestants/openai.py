@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from agents import SQLiteSession
@@ -26,6 +27,7 @@ class Items(Contestant):
     def __init__(self, place: str, window: int = 10) -> None:
         super().__init__(place, window)
         self.loop = asyncio.new_event_loop()
+        weakref.finalize(self, self.loop.close)
 
     def _session(self, session: str) -> SQLiteSession:
         return SQLiteSession(session, f"{self.place}/openai.sqlite")

@@ -311,7 +311,10 @@ from treering.integrations.langgraph import TreeringStore
 store = TreeringStore(treering.open(sys.argv[1]))
 number = 0
 while True:
-    store.put(("alice", "memories"), f"{sys.argv[2]}-{number}", {"n": number, "text": "x" * 200})
+    try:
+        store.put(("alice", "memories"), f"{sys.argv[2]}-{number}", {"n": number, "text": "x" * 200})
+    except UnavailableError:  # the other one was faster a hundred times in a row
+        continue
     print(number, flush=True)
     number += 1
 """
@@ -340,7 +343,8 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     assert acknowledged <= set(there)
     assert all(key.partition("-")[2] == str(value["n"]) for key, value in there.items())
     assert len(there) <= len(acknowledged) + 4  # one of each that was durable before it was told
-    assert backend.store().namespace(NAMESPACE).verify("alice/memories") == []
+    found = backend.store().namespace(NAMESPACE).verify("alice/memories")
+    assert [each for each in found if each.severity == "damage"] == []  # a merge may have been killed
 
 
 def test_an_erasure_that_was_cut_off_can_be_repeated(backend: Backend) -> None:
