@@ -163,8 +163,16 @@ class Writer:
         moved = stood != (self.head, self.node, self.position.checkpoint_id)  # changes met by earlier calls count
         return met or new or moved or self.replica.state.end > end
 
-    def is_up_to_date(self) -> Steps[bool]:
-        """Whether `refresh` would find nothing new: one conditional GET, as a rule answered without a body."""
+    def look(self) -> Steps[None]:
+        """Find out what became of an append without an answer, and `refresh` if others recorded something.
+
+        One conditional GET where nothing is new, as a rule answered without a body.
+        """
+        yield from self.appender.settle()
+        if not (yield from self._is_up_to_date()):
+            yield from self.refresh()
+
+    def _is_up_to_date(self) -> Steps[bool]:
         view = self.replica.known_view
         if view is None or not view.tail_version:
             return False

@@ -11,14 +11,19 @@ from agents import Agent, RunContextWrapper, Runner, RunState, SessionSettings, 
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.usage import Usage
 from tests.session.backends import Backend, memory_backend
+from tests.session.faults import tail_write
 from tests.storage.processes import start
 
 import treering
 from treering.api.store import Store
-from treering.errors import UsageError
+from treering.errors import UnavailableError, UsageError
 from treering.integrations.openai import TreeringSession
 from treering.integrations.openai.usage import NUMBERS
 from treering.storage.counting import CountingDriver
+from treering.storage.faulty import Fault, FaultyDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Request
+from treering.store.place import Place
 
 Items = list[dict[str, Any]]
 WRITERS, EACH = 6, 20
@@ -115,6 +120,37 @@ async def test_a_session_that_was_deleted_begins_anew(backend: Backend) -> None:
     backend.store().delete("talk")
     await second.add_items(said("b"))
     assert texts(await opened(backend, 1)[0].get_items()) == ["b"]
+
+
+class Outage:
+    """A plan: from the next write of the tail on nothing is answered, until it is over."""
+
+    def __init__(self) -> None:
+        self.first: Fault | None = None
+        """What happens to that write."""
+        self.down = False
+
+    def __call__(self, request: Request) -> Fault:
+        if self.first is not None and tail_write(request):
+            fault, self.first, self.down = self.first, None, True
+            return fault
+        return Fault.BEFORE if self.down else Fault.NONE
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+async def test_a_look_tells_what_became_of_items_without_an_answer(fault: Fault) -> None:
+    """They are there once, or not at all and stay away; what is added then comes behind them."""
+    plan = Outage()
+    session = TreeringSession("talk", Store(Place(FaultyDriver(MemoryDriver(), plan))))
+    await session.add_items(said("a"))
+    plan.first = fault
+    with pytest.raises(UnavailableError):
+        await session.add_items(said("b"))
+    plan.down = False
+    found = ["a", "b"] if fault is Fault.AFTER else ["a"]
+    assert texts(await session.get_items()) == found
+    await session.add_items(said("c"))
+    assert texts(await session.get_items()) == [*found, "c"]
 
 
 # beside others

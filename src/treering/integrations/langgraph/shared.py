@@ -34,8 +34,7 @@ class SharedSession:
         else:
             yield from self.writer.appender.settle()
             self.writer.replica.state.follow = None
-            if not (yield from self.writer.is_up_to_date()):
-                yield from self.writer.refresh()
+            yield from self.writer.look()
         return self.writer.replica.exists
 
     def close(self) -> Steps[None]:

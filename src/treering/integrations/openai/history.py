@@ -40,19 +40,13 @@ def draft_of(item: Mapping[str, Any]) -> Draft:
     return Draft(role=role, payload=dict(item))
 
 
-def look(writer: Writer) -> Steps[None]:
-    """Read what other writers recorded."""
-    if not (yield from writer.is_up_to_date()):
-        yield from writer.refresh()
-
-
 def items(writer: Writer, branch: str | None = None) -> Steps[Sequence[ContextItem]]:
     """The history of a branch as it is now, by default of the current one.
 
     Raises:
         UsageError: There is no such branch.
     """
-    yield from look(writer)
+    yield from writer.look()
     if branch is None or branch == writer.position.head:
         return recorded(writer)
     return (yield from items_at(writer, branch))
@@ -102,12 +96,12 @@ def pop(writer: Writer) -> Steps[Any]:
         taken[:] = [each.message for each in recorded(writer)[-1:]]
         if taken:
             kept = writer.replica.state.context.items
-            last = yield from writer.replica.ask(lambda look: look.node(kept[-1].node))
+            last = yield from writer.replica.ask(lambda lookup: lookup.node(kept[-1].node))
             end = last.parent if last.id == recording.node else recording.node
             yield from _cut(recording, "checkout", recording.head, end, kept[:-1])
         return recording
 
-    yield from look(writer)
+    yield from writer.look()
     yield from writer.appender.write(plan)
     return taken[0] if taken else None
 
@@ -122,7 +116,7 @@ def clear(writer: Writer) -> Steps[None]:
             yield from _cut(recording, "checkout", recording.head, None, ())
         return recording
 
-    yield from look(writer)
+    yield from writer.look()
     yield from writer.appender.write(plan)
 
 
@@ -165,19 +159,19 @@ def replace(
 
 def commit(writer: Writer, state: Mapping[str, object]) -> Steps[None]:
     """Set keys of the state of the current branch, whoever set others meanwhile."""
-    yield from look(writer)
+    yield from writer.look()
     yield from conversation.commit(writer, state=state, merge=True)
 
 
 def state(writer: Writer, key: str) -> Steps[Any]:
     """The value of a key of the state of the current branch; None if there is none."""
-    yield from look(writer)
+    yield from writer.look()
     return decoded_state(writer.state_values).get(key)
 
 
 def drop_state(writer: Writer, key: str) -> Steps[None]:
     """Forget a key of the state of the current branch."""
-    yield from look(writer)
+    yield from writer.look()
     if key in writer.state_values:
         yield from conversation.commit(writer, drop=[key], merge=True)
 
@@ -192,7 +186,7 @@ class Branch(NamedTuple):
 
 def branches(writer: Writer) -> Steps[list[Branch]]:
     """All branches, the oldest first."""
-    yield from look(writer)
+    yield from writer.look()
     found: list[Branch] = []
     for name in writer.replica.state.heads.heads:
         items = yield from items_at(writer, name)
@@ -202,7 +196,7 @@ def branches(writer: Writer) -> Steps[list[Branch]]:
 
 def current(writer: Writer) -> Steps[str]:
     """The name of the current branch."""
-    yield from look(writer)
+    yield from writer.look()
     return writer.position.head
 
 
@@ -233,11 +227,11 @@ def branch(writer: Writer, turn: int, name: str | None, *, otherwise: str) -> St
             numbered = (f"{otherwise}_{number}" for number in count(2))
             chosen[0] = next(each for each in chain([otherwise], numbered) if each not in taken)
         items = writer.replica.state.context.items
-        said = yield from writer.replica.ask(lambda look: look.node(items[place].node))
+        said = yield from writer.replica.ask(lambda lookup: lookup.node(items[place].node))
         yield from _cut(recording, "branch", chosen[0], said.parent, items[:place])
         return recording
 
-    yield from look(writer)
+    yield from writer.look()
     yield from writer.appender.write(plan)
     return chosen[0]
 
@@ -248,7 +242,7 @@ def switch(writer: Writer, name: str) -> Steps[None]:
     Raises:
         UsageError: There is no such branch.
     """
-    yield from look(writer)
+    yield from writer.look()
     require(writer, name)
     if name != writer.position.head:
         yield from navigation.switch(writer, name)
@@ -276,7 +270,7 @@ def drop(writer: Writer, name: str, *, instead: str | None = None) -> Steps[None
         recording.forget(name)
         return recording
 
-    yield from look(writer)
+    yield from writer.look()
     require(writer, name)
     if name == writer.position.head and instead is not None:
         yield from switch(writer, instead)
@@ -285,7 +279,7 @@ def drop(writer: Writer, name: str, *, instead: str | None = None) -> Steps[None
 
 def _used(writer: Writer) -> Steps[set[str]]:
     """The names of all branches, and of those that were deleted."""
-    gone = yield from writer.replica.ask(lambda look: look.notes(DROPPED))
+    gone = yield from writer.replica.ask(lambda lookup: lookup.notes(DROPPED))
     return {*writer.replica.state.heads.heads, writer.position.head, *(str(read_brief(note)["head"]) for note in gone)}
 
 

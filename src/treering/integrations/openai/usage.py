@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from treering.format.values import fields_of
-from treering.integrations.openai.history import items_at, look
+from treering.integrations.openai.history import items_at
 from treering.integrations.openai.turns import turned
 from treering.session.record import record
 from treering.session.verbs.reading import notes
@@ -29,7 +29,7 @@ def store(writer: Writer, usage: Mapping[str, Any]) -> Steps[None]:
         writer: The session.
         usage: By the names in `NUMBERS` and `DETAILS`.
     """
-    yield from look(writer)
+    yield from writer.look()
     starts = yield from _starts(writer, writer.position.head)
     if starts:
         brief = {_SUMS[name]: usage[name] for name in NUMBERS} | _parts(usage)
@@ -45,7 +45,7 @@ def of_branches(writer: Writer, branch: str | None = None) -> Steps[dict[str, di
         writer: The session.
         branch: Only this one.
     """
-    yield from look(writer)
+    yield from writer.look()
     told: dict[tuple[str, str | None], dict[str, Any]] = {}
     for note in (yield from notes(writer, _KIND)):
         said = fields_of(note.payload)
