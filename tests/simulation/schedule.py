@@ -181,7 +181,8 @@ class Schedule:
         self._say(f"{gone} is lost")
         self.world.lose(gone)
         if gone in (keys.latest, keys.tail):
-            missed = gone == keys.latest or card.covers > card.born
+            # Until its first append `latest` is all that says that a session exists: its tail is still a tombstone.
+            missed = self.world.appended_to(card.life) if gone == keys.latest else card.covers > card.born
             look: Steps[object] = self.actors.look()
         else:
             missed = self.world.missing() is not None

@@ -264,6 +264,12 @@ class World:
         reach = choose(segments_in(self.objects, self.keys.segments(header.life)))[2]
         return reach if reach < header.base else None
 
+    def appended_to(self, life: str) -> bool:
+        """Whether the tail is of this life, which its first append writes."""
+        data = self.objects.get(self.keys.tail, (ABSENT, b""))[1]
+        header = parse_tail(data, key=self.keys.tail, appends=self.keys.appends).header if data else None
+        return header is not None and header.life == life and not header.dead
+
     # the end
 
     def heal(self) -> None:
