@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.docs.pages import table
+from tests.servers import S3Server
 
 import treering
 
@@ -84,13 +85,17 @@ class Framework(NamedTuple):
         assert not wrong, f"{wrong}\n{done.stdout[-6000:]}"
         return results
 
-    def check(self, results: dict[str, dict[str, Any]], paths: list[str]) -> None:
-        """What did not pass is in the table, and what is in the table did not pass."""
-        refused = {result["test"] for result in results.values() if result["outcome"] == "refused"}
-        assert refused == {name for name in self.skipped() if "::" in name and name.startswith(tuple(paths))}
+    def hold(self, sources: Path, folder: Path, server: S3Server | None = None) -> int:
+        """Hold the page to a run, on a local disk or on this server; return how many tests of ours passed.
 
-
-def passed(results: dict[str, dict[str, Any]], paths: list[str]) -> Counter[str]:
-    """How many tests passed that made a store of ours, by suite."""
-    names = [result["test"] for result in results.values() if result["ours"] and result["outcome"] == "passed"]
-    return Counter(path for name in names for path in paths if name.startswith(path))
+        What did not pass is in the second table, and what is there did not pass.
+        """
+        on = {suite.path: suite.disk if server is None else suite.s3 for suite in self.suites()}
+        wanted = {path: count for path, count in on.items() if count is not None}
+        s3 = server and server.storage_options | {"bucket": server.bucket}
+        results = self.run(sources, list(wanted), folder, s3).values()
+        refused = {result["test"] for result in results if result["outcome"] == "refused"}
+        assert refused == {name for name in self.skipped() if "::" in name and name.startswith(tuple(wanted))}
+        names = [result["test"] for result in results if result["ours"] and result["outcome"] == "passed"]
+        assert Counter(path for name in names for path in wanted if name.startswith(path)) == wanted
+        return len(names)
