@@ -11,8 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -29,6 +28,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.errors import NotFoundError, UsageError
+from treering.integrations.closable import Closable
 from treering.integrations.langgraph.codec import Codec, require_safe, strict_serializer
 from treering.integrations.langgraph.history import Wanted, delta_history, folds_of, pages
 from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, config_of, put_of, writes_of
@@ -47,7 +47,7 @@ VERSION_DIGITS: Final = 10
 _END: Final = object()
 
 
-class TreeringSaver(BaseCheckpointSaver[str]):
+class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of LangGraph in a store of Treering, one session for each thread.
 
     Pass it as `compile(checkpointer=...)`. Close it when the program ends, or use it as a context manager. A process
@@ -278,22 +278,6 @@ class TreeringSaver(BaseCheckpointSaver[str]):
     async def aclose(self) -> None:
         """As `close`."""
         await self._threads.aside(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     # how
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.store.base import BaseStore, GetOp, IndexConfig, ListNamespacesOp, Op, PutOp, Result, SearchOp, TTLConfig
@@ -24,6 +23,7 @@ from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.erasure.erasing import Receipt
 from treering.errors import UsageError
+from treering.integrations.closable import Closable
 from treering.integrations.langgraph.codec import Codec, require_safe, strict_serializer
 from treering.integrations.langgraph.collection import ItemCollection, ItemPut, stored_collections
 from treering.integrations.langgraph.filters import require_filter
@@ -56,7 +56,7 @@ AT_ONCE_MAX: Final = 16
 """Sessions read or changed at once for one batch."""
 
 
-class TreeringStore(BaseStore):
+class TreeringStore(Closable, BaseStore):
     """Keeps the items of LangGraph's store in a store of Treering.
 
     Pass it as `compile(store=...)`. Close it when the program ends, or use it as a context manager. A process that is
@@ -192,22 +192,6 @@ class TreeringStore(BaseStore):
     async def aclose(self) -> None:
         """As `close`."""
         await self._sessions.aside(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     # how
 

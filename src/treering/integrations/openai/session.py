@@ -14,8 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from agents import RunState, SessionSettings
 from agents.memory import session as protocol
@@ -26,6 +25,7 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.errors import SessionDeletedError, UsageError
 from treering.ids import time_of
+from treering.integrations.closable import Closable
 from treering.integrations.openai import history, turns, usage
 from treering.kinds import Kind
 from treering.session.content import ContextItem
@@ -43,7 +43,7 @@ RUN_STATE: Final = "run_state"
 """The key of the session's state that holds a paused run."""
 
 
-class TreeringSession:
+class TreeringSession(Closable):
     """Keeps the history of a conversation for `Runner.run(agent, ..., session=...)`.
 
     Each item is a node of the transcript, stored once. What is popped, cleared, replaced by a compaction, or left
@@ -299,22 +299,6 @@ class TreeringSession:
             opened, self._opened = self._opened, None
             if opened is not None:
                 opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await in_thread(lambda _: self.close(), None)
 
     async def _turned(self, branch: str | None) -> list[turns.Turned]:
         return turns.turned(await self._perform(history.items, branch))

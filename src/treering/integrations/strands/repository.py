@@ -17,7 +17,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from strands.session import SessionRepository
 from strands.types.exceptions import SessionException
@@ -26,6 +26,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 from treering.errors import ConflictError, NotFoundError, SessionDeletedError, TreeringError
 from treering.format.erasure import Erased
 from treering.ids import time_text
+from treering.integrations.closable import Closable
 from treering.integrations.strands.names import EXTRA, require_session_id
 from treering.journal.register import ATTEMPTS_MAX
 from treering.session.index import Index
@@ -69,7 +70,7 @@ def _guarded(method: F) -> F:
     return cast(F, call)
 
 
-class TreeringSessionRepository(SessionRepository):
+class TreeringSessionRepository(Closable, SessionRepository):
     """Keeps sessions, agents and messages in a Treering store; durable when a call returns.
 
     Safe to use from several threads, one call at a time, and from several processes. All methods raise
@@ -321,12 +322,6 @@ class TreeringSessionRepository(SessionRepository):
     def close(self) -> None:
         """Bring the lists of sessions up to date. The repository can be used again."""
         self.let_go()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _agent_name(session_id: str, agent_id: str) -> str:

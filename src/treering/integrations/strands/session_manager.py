@@ -23,8 +23,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from strands import Snapshot
 from strands.bidi.hooks.events import BidiAgentStopEvent, BidiBeforeConnectionRestartEvent
@@ -43,6 +42,7 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 
 from treering import CheckpointInfo, OpenOptions, Session, Store, View
+from treering.integrations.closable import Closable
 from treering.integrations.strands.agent_state import (
     NO_STASH,
     SCHEMA,
@@ -96,7 +96,7 @@ class _Attached:
         return list(agent.messages), capture(agent, stash=stash, system=system.digest), system
 
 
-class TreeringSessionManager(SessionManager[LocalAgent]):
+class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
     """Keeps agents in a Treering store: every message when it is added, and the state needed to continue.
 
     Args:
@@ -328,14 +328,6 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         for attached in agents.values():
             attached.worker.run(attached.recorder.session.close)
             attached.worker.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # how
 
