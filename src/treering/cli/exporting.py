@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -22,6 +20,7 @@ from treering.errors import UsageError
 from treering.exporters import export as export_file, installed_path
 from treering.kinds import Kind
 from treering.programs.common.target import targets
+from treering.storage.atomic import write_atomically
 
 FORMS: Final = ("jsonl", "markdown", *targets())
 
@@ -82,19 +81,11 @@ def _markdown(view: View, node: str | None) -> Iterator[bytes]:
 
 
 def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
-    """Write a file atomically."""
     if target.exists() and not force:
         raise UsageError(
             f"file exists already. path={str(target)!r}", kind=Kind.FILE, remedy="pass --force to replace it"
         )
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(parts)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_atomically(target, parts)
 
 
 @click.command()

@@ -13,7 +13,6 @@ Rule 2: a breadcrumb that is older than its terminal is of another one that had 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -24,6 +23,7 @@ import msgspec
 
 from treering.format.paths import encode_id
 from treering.ids import now_ms
+from treering.storage.atomic import write_atomically
 from treering.store.info import SessionInfo
 from treering.terminals.terminal import Terminal
 
@@ -158,14 +158,7 @@ def _write(place: Path, terminal: Terminal, crumbs: Sequence[Breadcrumb]) -> boo
     try:
         data = msgspec.json.encode(content)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=place.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            Path(name).replace(place)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_atomically(place, [data])
     except (OSError, UnicodeEncodeError):  # the second: half of a surrogate pair in a name
         return False
     with suppress(OSError):

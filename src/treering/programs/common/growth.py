@@ -31,6 +31,7 @@ from treering.programs.common.entry import Entry
 from treering.programs.common.lines import IsRecord, Report, Value, read_values
 from treering.programs.common.memo import Contents, Facts, Memo, moved, written
 from treering.programs.common.source import GZIP_MAGIC, ImportSource
+from treering.storage.atomic import write_atomically
 from treering.transcript.node import Draft
 
 LAYOUT: Final = 5
@@ -366,14 +367,7 @@ class Looks:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             placed = _placed(place, look)
             data = _encoder.encode(placed)
-            descriptor, name = tempfile.mkstemp(dir=place.parent)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(sha256(data).digest() + data)
-                Path(name).replace(place)
-            except OSError:
-                Path(name).unlink(missing_ok=True)
-                raise
+            write_atomically(place, [sha256(data).digest(), data])
             for other in place.parent.glob(f"{place.name}.*"):
                 if other.name != placed.file:
                     other.unlink()

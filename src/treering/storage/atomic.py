@@ -1,0 +1,31 @@
+"""Write small local files that are no part of a store: exports, caches, notes of this computer."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def write_atomically(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file as a whole: readers find its old contents or all of the new ones, and a failure changes nothing.
+
+    It is not synced: after a power cut either may be there, or an empty file. Objects of a store are written by the
+    drivers.
+
+    Args:
+        path: The file, replaced if it exists.
+        parts: Its bytes, piece by piece.
+
+    Raises:
+        OSError: The file cannot be written, or its folder is missing.
+    """
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(parts)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
