@@ -306,29 +306,29 @@ def test_a_writer_killed_at_any_request_leaves_a_whole_store(backend: Backend) -
 
 
 PROGRAM = """
-import time
 import treering
 from treering.integrations.langgraph import TreeringStore
 store = TreeringStore(treering.open(sys.argv[1]))
-number = 0
-while True:
+for number, _ in enumerate(sys.stdin):
     store.put(("alice", "memories"), f"{sys.argv[2]}-{number}", {"n": number, "text": "x" * 200})
     print(number, flush=True)
-    time.sleep(0.005)  # without a pause the other one may never have its turn, where no disk makes both wait
-    number += 1
 """
 
 
 def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    """Two processes put items into one session on disk until they are killed."""
+    """Two processes put items into one session on disk, both at the same time, until they are killed."""
     backend = local_backend(tmp_path / "store")
     acknowledged: set[str] = set()
     for name in ("one", "two"):
         writers = [start(PROGRAM, tmp_path / "store", f"{name}{which}") for which in range(2)]
-        for which, writer in enumerate(writers):
-            assert writer.stdout is not None
-            for _ in range(random.Random(name).randrange(20, 60)):
+        for _ in range(random.Random(name).randrange(20, 60)):  # in turns: a disk in memory makes nobody wait
+            for writer in writers:
+                print(file=writer.stdin, flush=True)
+            for which, writer in enumerate(writers):
+                assert writer.stdout is not None
                 acknowledged.add(f"{name}{which}-{writer.stdout.readline().strip()}")
+        for writer in writers:
+            print(file=writer.stdin, flush=True)
         for which, writer in enumerate(writers):
             writer.kill()
             assert writer.stdout is not None
