@@ -310,6 +310,21 @@ def counted(backend: Backend) -> tuple[TreeringSession, CountingDriver]:
     return TreeringSession("talk", store), counts
 
 
+async def test_clearing_what_is_clear_records_nothing() -> None:
+    """It is looked at, and that is all; state that was kept since is cleared all the same."""
+    backend = memory_backend()
+    session, counts = counted(backend)
+    await session.add_items(said("a"))
+    await session.clear_session()
+    counts.reset()
+    await session.clear_session()
+    assert counts.total == 1
+    with backend.store().session("talk", shared=True) as other:
+        other.commit(state={"key": 1})
+    await session.clear_session()
+    assert dict(backend.store().view("talk").state) == {}
+
+
 async def test_a_turn_takes_four_requests() -> None:
     """A runner looks, records what the user said, looks, and records the answer."""
     session, counts = counted(memory_backend())

@@ -111,7 +111,7 @@ def clear(writer: Writer) -> Steps[None]:
 
     def plan() -> Steps[Recording]:
         recording = yield from _begun(writer)
-        if recording.node is not None or recording.checkpoint is not None:
+        if recording.node is not None or recorded(writer) or writer.state_values:
             recording.checkpoint = None
             yield from _cut(recording, "checkout", recording.head, None, ())
         return recording

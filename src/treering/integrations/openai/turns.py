@@ -104,8 +104,9 @@ def _qualified(named: Sequence[str]) -> str:
 def tools_used(history: Sequence[ContextItem]) -> list[tuple[str | None, int, int]]:
     """Return (name of the tool, number of calls, turn), in the order of the turns."""
     found: Counter[tuple[int, str | None]] = Counter()
-    searched = {each.turn for each in turned(history) if each.item.get("type") == "tool_search_call"}
-    for each in turned(history):
+    items = turned(history)
+    searched = {each.turn for each in items if each.item.get("type") == "tool_search_call"}
+    for each in items:
         kind = each.item.get("type")
         if kind in _CALLS or (kind == "tool_search_output" and each.turn not in searched):
             found[each.turn, tool_of(each.item)] += 1
