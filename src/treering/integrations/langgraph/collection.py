@@ -31,7 +31,7 @@ from treering.integrations.langgraph.items import (
     places_in,
     stored_in,
 )
-from treering.integrations.langgraph.shared import SharedSession
+from treering.integrations.shared import SharedSession
 from treering.session.recording import Change, Recording
 from treering.session.verbs import pruning
 from treering.storage.effects import Job

@@ -33,9 +33,9 @@ from treering.integrations.langgraph.codec import Codec, require_safe, strict_se
 from treering.integrations.langgraph.history import Wanted, delta_history, folds_of, pages
 from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, config_of, put_of, writes_of
 from treering.integrations.langgraph.names import ID_BYTES_MAX, MARK
-from treering.integrations.langgraph.opened import OPEN_MAX
 from treering.integrations.langgraph.thread import Thread
 from treering.integrations.langgraph.threads import Threads
+from treering.integrations.opened import OPEN_MAX
 from treering.kinds import Kind
 from treering.storage.requests import Steps
 
@@ -148,7 +148,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with all its namespaces and messages."""
-        self._threads.delete(str(thread_id))
+        self._threads.delete(str(thread_id), self._place.delete(str(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of some runs, with their writes, in all threads; reads every thread.

@@ -36,10 +36,11 @@ from treering.integrations.langgraph.items import (
     require_names,
     session_of,
 )
-from treering.integrations.langgraph.opened import OPEN_MAX, OpenSessions
+from treering.integrations.langgraph.names import MARK
 from treering.integrations.langgraph.reads import Look, Read, read_of
 from treering.integrations.langgraph.sweeping import Sweeper
-from treering.integrations.langgraph.threads import shared_writer
+from treering.integrations.opened import OPEN_MAX, OpenSessions
+from treering.integrations.shared import shared_writer
 from treering.kinds import Kind
 from treering.maintenance.retention import KEEP_STATUS
 from treering.storage.effects import Job
@@ -108,10 +109,10 @@ class TreeringStore(Closable, BaseStore):
         require_safe(self.serde)
         self.ttl_config = ttl
         place = store.place.namespace(NAMESPACE)
-        facts = {"keeps": "items"}
+        facts = {MARK: {"keeps": "items"}}
         self._place = place
-        self._sessions = OpenSessions(
-            place, lambda name: ItemCollection(shared_writer(place, name, facts, KEEP_STATUS)), open_max=open_max
+        self._sessions: OpenSessions[str, ItemCollection] = OpenSessions(
+            place.driver, lambda name: ItemCollection(shared_writer(place, name, facts, KEEP_STATUS)), open_max=open_max
         )
 
         self._sweeper = Sweeper(self._sweep)

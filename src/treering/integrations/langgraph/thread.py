@@ -19,7 +19,7 @@ from treering.integrations.langgraph.append import Base, ThreadAppend
 from treering.integrations.langgraph.codec import Codec, sameness_of
 from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, digest_of, facts_in, kept_in, writes_in
 from treering.integrations.langgraph.names import WriteName
-from treering.integrations.langgraph.shared import SharedSession
+from treering.integrations.shared import SharedSession
 from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.verbs import pruning

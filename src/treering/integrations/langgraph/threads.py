@@ -10,21 +10,17 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from treering.checkpoint.policies import DEFAULT_POLICY
-from treering.format.register import Card
-from treering.ids import now_ms
 from treering.integrations.langgraph.names import MARK
-from treering.integrations.langgraph.opened import OpenSessions
 from treering.integrations.langgraph.thread import Thread
-from treering.session.options import Options
-from treering.session.writer import Writer
+from treering.integrations.opened import OpenSessions
+from treering.integrations.shared import shared_writer
 from treering.store.place import Place
 
 TOLD_MAX: Final = 10_000
 """Checkpoints that are remembered as handed out; about 200 bytes each."""
 
 
-class Threads(OpenSessions[Thread]):
+class Threads(OpenSessions[str, Thread]):
     """Opens threads, and runs what is done with them.
 
     Args:
@@ -34,24 +30,11 @@ class Threads(OpenSessions[Thread]):
     """
 
     def __init__(self, place: Place, *, listed: str, open_max: int) -> None:
+        facts = {MARK: {"keeps": "thread"}}
         super().__init__(
-            place, lambda name: Thread(shared_writer(place, name, {"keeps": "thread"}), listed), open_max=open_max
+            place.driver, lambda name: Thread(shared_writer(place, name, facts), listed), open_max=open_max
         )
         self.told = Told()
-
-
-def shared_writer(place: Place, name: str, facts: dict[str, str], status: str = "") -> Writer:
-    """Return a writer of a session that nothing is read of yet, shared with other writers.
-
-    Args:
-        place: The store.
-        name: Of the session.
-        facts: What its card says under `langgraph` if it does not exist yet.
-        status: Of a new session.
-    """
-    now = now_ms()
-    card = Card(session=name, life="", write="", created=now, updated=now, status=status, extra={MARK: facts})
-    return Writer(place.keys(name), DEFAULT_POLICY, card, Options(shared=True), place.prepare, memory=place.memory)
 
 
 class Told:

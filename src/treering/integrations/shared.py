@@ -1,13 +1,18 @@
-"""One session that a saver or a store keeps open beside other writers, as protocols without I/O."""
+"""One session that an integration keeps open beside other writers, as protocols without I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
 
+from treering.checkpoint.policies import DEFAULT_POLICY
 from treering.errors import TreeringError
+from treering.format.register import Card
+from treering.ids import now_ms
+from treering.session.options import Options
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
+from treering.store.place import Place
 
 
 class SharedSession:
@@ -67,3 +72,18 @@ class SharedSession:
         self.writer.position.follow_session()
         if not self.writer.position.is_known:
             yield from self.writer.position.ensure_context()
+
+
+def shared_writer(place: Place, name: str, extra: Mapping[str, object], status: str = "") -> Writer:
+    """Return a writer of a session that nothing is read of yet, shared with other writers.
+
+    Args:
+        place: The store.
+        name: Of the session.
+        extra: Facts on the card of a new session.
+        status: Of a new session.
+    """
+    now = now_ms()
+    card = Card(session=name, life="", write="", created=now, updated=now, status=status, extra=dict(extra))
+    options = Options(shared=True, redaction=place.redaction)
+    return Writer(place.keys(name), DEFAULT_POLICY, card, options, place.prepare, memory=place.memory)
