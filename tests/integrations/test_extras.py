@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 from tests.storage.processes import finish, start
 
-FRAMEWORKS = {"strands": "strands", "claude": "claude_agent_sdk", "langgraph": "langgraph", "openai": "agents"}
+FRAMEWORKS = {
+    "adk": "google.adk",
+    "claude": "claude_agent_sdk",
+    "langgraph": "langgraph",
+    "openai": "agents",
+    "strands": "strands",
+}
 
 LOADED = """
 import sys
 import treering, treering.integrations, treering.importers, treering.exporters, treering.cli
-print(*sorted({"agents", "strands", "claude_agent_sdk", "langgraph", "langchain_core"} & sys.modules.keys()))
+print(*sorted({"agents", "claude_agent_sdk", "google.adk", "langchain_core", "langgraph", "strands"} & {*sys.modules}))
 """
 
 MISSING = """

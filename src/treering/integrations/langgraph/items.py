@@ -25,8 +25,8 @@ from langgraph.store.base import Item, SearchItem
 from treering.errors import CorruptError, UsageError
 from treering.format import values
 from treering.format.erasure import is_erased
+from treering.integrations.keys import escaped, unescaped
 from treering.integrations.langgraph.codec import Codec
-from treering.integrations.langgraph.names import escaped, unescaped
 from treering.kinds import Kind
 
 Namespace = tuple[str, ...]

@@ -20,6 +20,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from treering.integrations.keys import escaped, unescaped
+
 MARK: Final = "langgraph"
 """The field of a card that says what the session holds, and of the metadata of its checkpoints."""
 NS_BYTES_MAX: Final = 120
@@ -93,13 +95,3 @@ def short(ns: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def escaped(text: str) -> str:
-    """Return a text as a part of a key, without `/`."""
-    return text.replace("%", "%25").replace("/", "%2F")
-
-
-def unescaped(text: str) -> str:
-    """Return what a part of a key stands for."""
-    return text.replace("%2F", "/").replace("%25", "%")

@@ -14,6 +14,7 @@ from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.values import fields_of
+from treering.integrations.keys import unescaped
 from treering.integrations.langgraph import names
 from treering.integrations.langgraph.append import Base, ThreadAppend
 from treering.integrations.langgraph.codec import Codec, sameness_of
@@ -150,7 +151,7 @@ class Thread(SharedSession):
         states = [each.state for each in (yield from self.writer.content.load_checkpoints(made[-1:]))]
         start = names.fold_key(ns, "")
         return {
-            names.unescaped(key[len(start) :]): values.decode(raw)
+            unescaped(key[len(start) :]): values.decode(raw)
             for state in states
             for key, raw in state.items()
             if key.startswith(start)

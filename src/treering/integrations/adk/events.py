@@ -1,0 +1,180 @@
+"""An event of ADK as a node of the transcript, and back; what it changes of the state, by scope.
+
+A payload has the `role` and the `parts` of the event's content, as the Gemini API has them, so whatever reads messages
+here knows text, calls, results and pictures of an event. The rest of the event is beside them, under `adk`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from google.adk.events.event import Event
+from google.adk.sessions.state import State
+from google.genai import types
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from treering.errors import UsageError
+from treering.format import values
+from treering.transcript.node import Draft
+
+REST: Final = "adk"
+"""The field of a payload that has all of an event but its content."""
+USAGE: Final = "usage"
+"""The kind of notes that say what an answer cost."""
+_CONTENT: Final = ("role", "parts")
+_STANDARD: Final = str.maketrans("-_", "+/")
+"""From base64 for addresses, which pydantic writes, to that which is found as an attachment."""
+_COUNTS: Final = {
+    "prompt_token_count": "input",
+    "candidates_token_count": "output",
+    "total_token_count": "total",
+    "cached_content_token_count": "cache_read",
+    "thoughts_token_count": "reasoning",
+}
+"""By name in the Gemini API: the name in the sums of a session."""
+
+logger = logging.getLogger(__name__)
+
+
+class NewEvent(NamedTuple):
+    """An event to be recorded."""
+
+    id: str
+    payload: dict[str, Any]
+    role: str
+    usage: dict[str, object]
+    """What it cost; empty if it is not known."""
+    state: Scoped
+    """What it sets."""
+    rewinds_before: str | None
+    """The invocation before which it takes the conversation back."""
+
+    def draft(self) -> Draft:
+        """Return its node."""
+        return Draft(role=self.role, payload=self.payload)
+
+    def note(self, node: str) -> Draft:
+        """Return the note that says what it cost."""
+        return Draft(type="note", kind=USAGE, target=node, brief=dict(self.usage))
+
+
+class Scoped(NamedTuple):
+    """Values of the state by whom they belong to, without the prefixes of their keys."""
+
+    app: dict[str, Any]
+    user: dict[str, Any]
+    session: dict[str, Any]
+
+
+def new_event(event: Event) -> NewEvent:
+    """Encode an event; it may change once this returned."""
+    fields: dict[str, Any] = json.loads(event.model_dump_json(exclude_none=True))
+    said: dict[str, Any] = {}
+    if event.content is not None and event.content.parts:
+        said = parts_of(event.content)
+        del fields["content"]
+    payload = _storable(said | {REST: fields})
+    state = scoped(event.actions.state_delta)
+    return NewEvent(
+        event.id, payload, _role_of(event), _usage_of(event), state, event.actions.rewind_before_invocation_id
+    )
+
+
+def event_of(payload: object) -> Event:
+    """Return the event that a payload stands for. One that was erased or amended to something else is plain text."""
+    fields = dict(rest_of(payload))
+    if not fields or not isinstance(payload, Mapping):
+        text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False, default=str)
+        return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
+    content = {name: payload[name] for name in _CONTENT if name in payload}
+    return Event.model_validate_json(json.dumps(fields | ({"content": content} if content else {})))
+
+
+def parts_of(content: types.Content) -> dict[str, Any]:
+    """Return a content as it is stored: its role and its parts."""
+    fields: dict[str, Any] = json.loads(content.model_dump_json(exclude_none=True))
+    for part in fields.get("parts", ()):
+        if "inline_data" in part and "data" in part["inline_data"]:
+            part["inline_data"]["data"] = part["inline_data"]["data"].translate(_STANDARD)
+    return fields
+
+
+def content_of(payload: Mapping[str, Any]) -> types.Content:
+    """Return the content in a payload."""
+    return types.Content.model_validate_json(json.dumps({name: payload[name] for name in _CONTENT if name in payload}))
+
+
+def rest_of(payload: object) -> Mapping[str, Any]:
+    """Return the fields of an event but its content, from its payload; none if it was erased."""
+    rest = payload.get(REST) if isinstance(payload, Mapping) else None
+    if isinstance(rest, str):
+        rest = json.loads(rest)
+    return rest if isinstance(rest, Mapping) else {}
+
+
+def shared_by(payload: object) -> Scoped:
+    """Return what the event of a payload sets."""
+    actions = rest_of(payload).get("actions")
+    return scoped(actions.get("state_delta") if isinstance(actions, Mapping) else None)
+
+
+def scoped(state: Mapping[str, Any] | None) -> Scoped:
+    """Return values of a state by scope, as JSON has them; those that only live as long as a call are left out."""
+    found = Scoped({}, {}, {})
+    for key, value in as_json(state or {}).items():
+        if key.startswith(State.APP_PREFIX):
+            found.app[key.removeprefix(State.APP_PREFIX)] = value
+        elif key.startswith(State.USER_PREFIX):
+            found.user[key.removeprefix(State.USER_PREFIX)] = value
+        elif not key.startswith(State.TEMP_PREFIX):
+            found.session[key] = value
+    return found
+
+
+def joined(app: Mapping[str, Any], user: Mapping[str, Any], session: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state that a session shows: its own values, and those it shares, with prefixes."""
+    found = dict(session)
+    found |= {State.APP_PREFIX + key: value for key, value in app.items()}
+    return found | {State.USER_PREFIX + key: value for key, value in user.items()}
+
+
+def as_json(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON has them. What has no such form is replaced by its text, and a warning says so.
+
+    As in ADK's own stores: an event must not be lost for a value that a tool left in the state.
+    """
+    try:
+        found = to_jsonable_python(dict(state))
+    except PydanticSerializationError:
+        logger.warning("Some values of the state have no form in JSON; their texts are stored", exc_info=True)
+        found = to_jsonable_python(dict(state), serialize_unknown=True)
+    return {str(key): value for key, value in found.items()}
+
+
+def _storable(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a payload that can be stored: one that is nested too deep is kept as a text."""
+    try:
+        values.encode(payload)
+    except UsageError:
+        content = {name: payload[name] for name in _CONTENT if name in payload}
+        fields = payload[REST] | ({"content": content} if content else {})
+        return {REST: json.dumps(fields)}
+    return payload
+
+
+def _role_of(event: Event) -> str:
+    if event.get_function_responses():
+        return "tool"
+    said = event.content.role if event.content is not None else None
+    return "user" if said == "user" or (said is None and event.author == "user") else "assistant"
+
+
+def _usage_of(event: Event) -> dict[str, object]:
+    told = event.usage_metadata
+    if told is None:
+        return {}
+    counts = {name: getattr(told, field, None) for field, name in _COUNTS.items()}
+    return {"requests": 1, **{name: count for name, count in counts.items() if isinstance(count, int)}}

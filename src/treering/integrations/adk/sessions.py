@@ -1,0 +1,270 @@
+"""A session service of ADK, in sessions of Treering.
+
+Rule 1: awaited calls run in threads, one at a time for each session. So a service serves any number of tasks and event
+loops, and an append that was begun ends, also if its caller is cancelled.
+Rule 2: an event is recorded first, with all that it sets. What it sets for the app or the user is then done once, by
+its own process or by whoever finds that it was not; see `treering.integrations.adk.scope`.
+Rule 3: who has not seen the newest event of a session gets a `StaleSessionError`, and nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
+from treering.ids import new_nonce
+from treering.integrations.adk.conversation import Conversation, Newest, Owed, Read
+from treering.integrations.adk.events import NewEvent, Scoped, event_of, joined, new_event, rest_of, scoped
+from treering.integrations.adk.places import Shared, Where, is_session, place_of_user
+from treering.integrations.adk.scope import Scope
+from treering.integrations.closable import Closable
+from treering.integrations.opened import OPEN_MAX, OpenSessions
+from treering.integrations.shared import shared_writer
+from treering.maintenance.retention import KEEP_STATUS
+from treering.storage.requests import Steps
+from treering.storage.run import run
+from treering.store.info import SessionInfo
+
+AT_ONCE_MAX: Final = 16
+"""Sessions read at once for a list."""
+
+
+class TreeringSessionService(BaseSessionService, Closable):
+    """Keeps the sessions of ADK in a store: pass it as `Runner(..., session_service=...)`.
+
+    Each event is a node of the transcript, stored once, and what it sets of the state is a checkpoint. A rewind is a
+    branch: what it takes back stays. State of the app (`app:`) and of the user (`user:`) is shared between sessions.
+
+    Several processes may use one store, also one session: of two that append at a time one gets ADK's
+    `StaleSessionError`. Close the service when the program ends, or use it as a context manager; a process that is
+    killed loses nothing that was appended.
+    """
+
+    def __init__(self, store: Store | AsyncStore, *, open_max: int = OPEN_MAX) -> None:
+        """Nothing is read or written yet.
+
+        Args:
+            store: As `treering.open` returns it. Closing this object does not close it.
+            open_max: Sessions kept open, with their events in memory.
+        """
+        self._store = Store(store.place)
+        self._sessions: OpenSessions[Where, Conversation] = OpenSessions(
+            store.place.driver, self._conversation, open_max=open_max
+        )
+        self._scopes: OpenSessions[Shared, Scope] = OpenSessions(store.place.driver, self._scope, open_max=open_max)
+
+    # what a runner calls
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        """Create a session; durable when it returns.
+
+        Args:
+            app_name: Of the app: a namespace of the store.
+            user_id: Of the user: a namespace in that.
+            state: What it begins with, also of the app and the user.
+            session_id: By default a new one is made.
+
+        Raises:
+            AlreadyExistsError: There is one with this id.
+            treering.UsageError: The app or the user is empty, or a value cannot be stored.
+            treering.UnavailableError: The store did not answer; the session may exist.
+        """
+        where = Where(app_name, user_id, _stripped(session_id) or str(uuid.uuid4()))
+        return await self._sessions.aside(self._create, where, scoped(state))
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """Return a session as it is now; None if there is none.
+
+        Args:
+            app_name: Of the app.
+            user_id: Of the user.
+            session_id: Of the session.
+            config: Which events to return; by default all.
+        """
+        where = Where(app_name, user_id, _stripped(session_id))
+        if not all(where):
+            return None
+        newest = config.num_recent_events if config is not None and config.after_timestamp is None else None
+        read, (app, user) = await asyncio.gather(
+            self._sessions.aside(self._sessions.use, where, lambda session: session.read(newest)),
+            self._sessions.aside(self._both, where),
+        )
+        if read is None:
+            return None
+        if read.owed is not None:
+            await self._sessions.aside(self._settle, where, read.owed)
+            app, user = await self._sessions.aside(self._both, where)
+        return _session(where, read, joined(app, user, read.state), config)
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Return the sessions of a user, or of all users of an app, the least recently used first, without events.
+
+        One LIST per thousand objects, and three reads for each session, 16 sessions at a time.
+        """
+        return ListSessionsResponse(sessions=await self._sessions.aside(self._list, app_name, user_id))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session with all its events, if there is one. State of the app and the user stays."""
+        where = Where(app_name, user_id, _stripped(session_id))
+        if all(where):
+            place = place_of_user(self._store.place, app_name, user_id)
+            await self._sessions.aside(self._sessions.delete, where, place.delete(where.session))
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Record an event at the end of a session; durable when it returns. Partial ones are not recorded.
+
+        A call that got no answer may be repeated with the same event: it is recorded once.
+
+        Raises:
+            google.adk.errors.StaleSessionError: The session was changed since it was read; read it again.
+            SessionNotFoundError: There is no such session (any more).
+            treering.UsageError: A value cannot be stored.
+            treering.UnavailableError: The store did not answer; the event may be recorded.
+        """
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        await self._sessions.aside(self._append, session, event, new_event(event))
+        return event
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the state of a user, without prefixes; empty if nothing was set."""
+        if not app_name or not user_id:
+            return {}
+        return dict(await self._sessions.aside(self._shared, Shared(app_name, user_id)))
+
+    async def flush(self) -> None:
+        """Nothing is left to do: each event was durable when `append_event` returned."""
+
+    def close(self) -> None:
+        """Bring the cards of open sessions up to date, and close them. What is used again is opened again."""
+        self._sessions.close()
+        self._scopes.close()
+
+    # how
+
+    def _conversation(self, where: Where) -> Conversation:
+        place = place_of_user(self._store.place, where.app, where.user)
+        return Conversation(shared_writer(place, where.session, where.facts))
+
+    def _scope(self, shared: Shared) -> Scope:
+        place = self._store.place.namespace(shared.app)
+        return Scope(shared_writer(place, shared.session, shared.facts, KEEP_STATUS))
+
+    def _shared(self, shared: Shared) -> Mapping[str, Any]:
+        return self._scopes.use(shared, Scope.read)
+
+    def _both(self, where: Where) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The states that a session shares with others: of its app, and of its user."""
+        return self._shared(where.of_app), self._shared(where.of_user)
+
+    def _create(self, where: Where, state: Scoped) -> Session:
+        if self._sessions.use(where, Conversation.exists):
+            raise AlreadyExistsError(f"Session with id {where.session} already exists.")
+        self._settle(where, Owed(new_nonce(), state))  # first: a session that is there is whole
+        read = self._sessions.use(where, lambda session: session.create(state.session))
+        return _session(where, read, joined(*self._both(where), read.state), None)
+
+    def _append(self, session: Session, event: Event, new: NewEvent) -> None:
+        where = Where(session.app_name, session.user_id, session.id)
+        owed = self._sessions.use(where, Conversation.owed)
+        if owed is not None:
+            self._settle(where, owed)
+
+        def append(conversation: Conversation) -> Steps[Newest]:
+            newest = yield from conversation.append(new, partial(_is_stale, session))
+            _mark(session, newest.mark)
+            return newest
+
+        newest = self._sessions.use(where, append)
+        if (new.state.app or new.state.user) and newest.node is not None:
+            self._settle(where, Owed(newest.node, new.state))
+        session.last_update_time = event.timestamp
+        self._commit_event_to_session(session, event)
+
+    def _settle(self, where: Where, owed: Owed) -> None:
+        """Set what an event sets for the app and the user, unless it was done."""
+        for shared, changes in ((where.of_app, owed.state.app), (where.of_user, owed.state.user)):
+            if changes:
+                self._scopes.use(shared, partial(Scope.apply, event=owed.node, changes=changes, by=where.session))
+        if (conversation := self._sessions.peek(where)) is not None:
+            conversation.settled = owed.node
+
+    def _list(self, app: str, user: str | None) -> list[Session]:
+        if not app or user == "":
+            return []
+        place = self._store.place.namespace(app)
+        store = Store(place) if user is None else Store(place.namespace(user))
+        rows = [row for row in store.each_session(below=user is None) if is_session(row)]
+        with ThreadPoolExecutor(AT_ONCE_MAX) as workers:
+            reads = list(workers.map(self._read_once, rows))
+        shared = self._states(where for where, _ in filter(None, reads))
+        found = [
+            _session(where, read, joined(shared[where.of_app], shared[where.of_user], read.state), None)
+            for where, read in filter(None, reads)
+        ]
+        return sorted(found, key=lambda each: (each.last_update_time, each.user_id, each.id))
+
+    def _states(self, sessions: Iterable[Where]) -> dict[Shared, Mapping[str, Any]]:
+        wanted = list(dict.fromkeys(shared for where in sessions for shared in (where.of_app, where.of_user)))
+        with ThreadPoolExecutor(AT_ONCE_MAX) as workers:
+            return dict(zip(wanted, workers.map(self._shared, wanted), strict=True))
+
+    def _read_once(self, row: SessionInfo) -> tuple[Where, Read] | None:
+        """Read a session without keeping it open."""
+        where = Where.of(row)
+        read = run(self._conversation(where).read(0), self._store.place.driver)
+        return None if read is None else (where, read)
+
+
+def _stripped(session_id: str | None) -> str:
+    return session_id.strip() if session_id else ""
+
+
+def _mark(loaded: Session, mark: str) -> None:
+    """Note in a session how far it was read, where all services that keep revisions do."""
+    loaded._storage_update_marker = mark  # noqa: SLF001  # there is no other place
+
+
+def _is_stale(loaded: Session, newest: Newest) -> bool:
+    """Whether a session was read before its newest event. Without a mark it was made by hand, or by another service."""
+    mark = loaded._storage_update_marker  # noqa: SLF001  # see `_mark`
+    if mark is not None:
+        return mark != newest.mark
+    seen = loaded.events[-1].id if loaded.events else None
+    return newest.updated > loaded.last_update_time and seen != newest.event
+
+
+def _session(where: Where, read: Read, state: dict[str, Any], config: GetSessionConfig | None) -> Session:
+    payloads = read.payloads
+    if config is not None and config.after_timestamp is not None:
+        after = config.after_timestamp
+        payloads = [payload for payload in payloads if rest_of(payload).get("timestamp", after) >= after]
+    if config is not None and config.num_recent_events is not None:
+        payloads = payloads[max(0, len(payloads) - config.num_recent_events) :]
+    found = Session(
+        id=where.session,
+        app_name=where.app,
+        user_id=where.user,
+        state=state,
+        events=[event_of(payload) for payload in payloads],
+        last_update_time=read.newest.updated,
+    )
+    _mark(found, read.newest.mark)
+    return found
