@@ -290,6 +290,16 @@ async def test_an_event_without_an_answer_may_be_sent_again(fault: Fault, wanted
     assert found.state == session.state == {"app:n": 1, "own": 1}
 
 
+async def test_an_event_is_known_by_all_that_it_says(backend: Backend) -> None:
+    """One that is sent again is there once; another one is kept, also if somebody gave both one id."""
+    first, second = services(backend)
+    session = await new(first)
+    event = said("a", {"app:n": 1}, id="e")
+    for each in (event, event, event.model_copy(deep=True), said("b", id="e")):
+        await first.append_event(session, each)
+    assert texts(session) == texts(await got(second)) == ["a", "b"]
+
+
 async def test_who_finds_an_event_does_what_its_process_did_not(anywhere: Backend) -> None:
     """A process is killed between an event and the state of the app that it sets; later changes are not undone."""
     plan = OneFault()

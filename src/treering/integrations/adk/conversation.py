@@ -148,7 +148,7 @@ class Conversation(SharedSession):
         yield from self._stand()
         newest = self._newest()
         recording = _Planned(self.writer)
-        if newest.event == event.id:
+        if newest.event == event.id and newest.payload == event.payload:  # an id alone may be that of another event
             return recording
         if is_stale(newest):
             raise StaleSessionError(

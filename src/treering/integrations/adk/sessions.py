@@ -196,7 +196,8 @@ class TreeringSessionService(BaseSessionService, Closable):
         if (new.state.app or new.state.user) and newest.node is not None:
             self._settle(where, Owed(newest.node, new.state))
         session.last_update_time = event.timestamp
-        self._commit_event_to_session(session, event)
+        if session.events[-1:] != [event]:  # else it was sent again, though it was acknowledged
+            self._commit_event_to_session(session, event)
 
     def _settle(self, where: Where, owed: Owed) -> None:
         """Set what an event sets for the app and the user, unless it was done."""
