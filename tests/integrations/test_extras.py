@@ -7,16 +7,19 @@ from tests.storage.processes import finish, start
 
 FRAMEWORKS = {
     "adk": "google.adk",
+    "agent_framework": "agent_framework",
     "claude": "claude_agent_sdk",
     "langgraph": "langgraph",
     "openai": "agents",
     "strands": "strands",
 }
+"""By integration: what it imports."""
 
 LOADED = """
 import sys
 import treering, treering.integrations, treering.importers, treering.exporters, treering.cli
-print(*sorted({"agents", "claude_agent_sdk", "google.adk", "langchain_core", "langgraph", "strands"} & {*sys.modules}))
+frameworks = {"agent_framework", "agents", "google.adk", "strands", "claude_agent_sdk", "langgraph", "langchain_core"}
+print(*sorted(frameworks & sys.modules.keys()))
 """
 
 MISSING = """
@@ -34,7 +37,8 @@ def test_nothing_loads_a_framework() -> None:
     assert finish(start(LOADED, prelude="")).split() == []
 
 
-@pytest.mark.parametrize("extra", FRAMEWORKS)
-def test_a_missing_framework_is_named(extra: str) -> None:
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_missing_framework_is_named(name: str) -> None:
     """Without its framework an integration says which extra to install."""
-    assert f"pip install 'treering[{extra}]'" in finish(start(MISSING, extra, FRAMEWORKS[extra], prelude=""))
+    extra = name.replace("_", "-")
+    assert f"pip install 'treering[{extra}]'" in finish(start(MISSING, name, FRAMEWORKS[name], prelude=""))

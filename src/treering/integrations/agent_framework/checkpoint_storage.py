@@ -1,0 +1,130 @@
+"""A checkpoint storage for workflows of Microsoft Agent Framework, in one session of Treering.
+
+Rule 1: awaited calls run in threads, one at a time for each storage. So one storage serves any number of runs, threads
+and event loops.
+Rule 2: values are encoded before a method gives way, and decoded anew for each caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
+
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
+from treering.errors import CorruptError, UsageError
+from treering.integrations.agent_framework.checkpoints import Checkpoints, Plain, new_checkpoint
+from treering.integrations.agent_framework.codec import Codec
+from treering.integrations.agent_framework.names import MARK
+from treering.integrations.agent_framework.registry import Registry, Types
+from treering.integrations.closable import Closable
+from treering.integrations.opened import OpenSessions
+from treering.integrations.shared import shared_writer
+from treering.storage.effects import Job
+
+T = TypeVar("T")
+
+NAME: Final = "workflows"
+
+
+class TreeringCheckpointStorage(Closable):
+    """Keeps checkpoints of workflows: each stores what differs from the one before.
+
+    Pass it as `WorkflowBuilder(checkpoint_storage=...)`, or to `workflow.run`. All checkpoints of a storage are in one
+    session; give each conversation or job a storage of its own name. Several processes may use one storage at a time,
+    and the checkpoints of all are kept.
+
+    Plain data, and objects of the framework, are stored as they are. Classes of your own are stored once they are
+    registered, and nothing is pickled: what is read imports and runs no code but that of registered classes.
+    """
+
+    def __init__(self, store: Store | AsyncStore, name: str = NAME, *, types: Types = ()) -> None:
+        """Nothing is read or written yet.
+
+        Args:
+            store: As `treering.open` returns it. Closing this object does not close it.
+            name: Of the session in the store.
+            types: Classes whose objects checkpoints may hold: dataclasses, pydantic models, enums, and classes with
+                `to_dict` and `from_dict`. As a dict, by the names that are stored, so that a class may move.
+
+        Raises:
+            treering.UsageError: Objects of a class cannot be stored, or two classes have one name.
+        """
+        self.name = name
+        self._codec = Codec(Registry(types))
+        place = store.place
+        self._sessions: OpenSessions[str, Checkpoints] = OpenSessions(
+            place.driver, lambda name: Checkpoints(shared_writer(place, name, {MARK: {"keeps": "checkpoints"}}))
+        )
+
+    async def save(self, checkpoint: WorkflowCheckpoint) -> str:
+        """Store a checkpoint as it is now, and return its id: durable when it returns, in one append.
+
+        One of the same id is replaced.
+
+        Raises:
+            WorkflowCheckpointException: It holds a value that cannot be stored; the message names its path and type.
+            treering.UnavailableError: The store did not answer; the checkpoint may be stored. Save it again.
+        """
+        try:
+            new = new_checkpoint(self._codec.encode(checkpoint.to_dict()))
+        except UsageError as error:
+            raise WorkflowCheckpointException(
+                f"checkpoint {checkpoint.checkpoint_id!r} was not saved: {error}"
+            ) from error
+        await self._perform(lambda session: session.save(new))
+        return checkpoint.checkpoint_id
+
+    async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
+        """Return a checkpoint.
+
+        Raises:
+            WorkflowCheckpointException: There is none of that id; or it holds an object of a class that is not
+                registered, or that has other fields now.
+        """
+        plain = await self._perform(lambda session: session.find(checkpoint_id))
+        if plain is None:
+            raise WorkflowCheckpointException(f"No checkpoint found with ID {checkpoint_id}")
+        return self._checkpoint(plain)
+
+    async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
+        """Return all checkpoints of a workflow, in the order in which they were saved.
+
+        Raises:
+            WorkflowCheckpointException: As for `load`.
+        """
+        return list(map(self._checkpoint, await self._perform(lambda session: session.every(workflow_name))))
+
+    async def delete(self, checkpoint_id: str) -> bool:
+        """Delete a checkpoint; False if there is none of that id. What later ones share with it stays."""
+        return await self._perform(lambda session: session.delete(checkpoint_id))
+
+    async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
+        """Return the checkpoint of a workflow with the greatest timestamp; None if there is none.
+
+        Raises:
+            WorkflowCheckpointException: As for `load`.
+        """
+        plain = await self._perform(lambda session: session.latest(workflow_name))
+        return None if plain is None else self._checkpoint(plain)
+
+    async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
+        """Return the ids of all checkpoints of a workflow, in the order in which they were saved."""
+        saved = await self._perform(lambda session: session.saved())
+        return [each.id for each in saved if each.workflow == workflow_name]
+
+    def close(self) -> None:
+        """Bring the card of the session up to date. The storage may be used again."""
+        self._sessions.close()
+
+    async def _perform(self, work: Callable[[Checkpoints], Job[T]]) -> T:
+        return await self._sessions.aside(self._sessions.use, self.name, work)
+
+    def _checkpoint(self, plain: Plain) -> WorkflowCheckpoint:
+        try:
+            return WorkflowCheckpoint.from_dict(self._codec.decode(plain))
+        except CorruptError as error:
+            name = plain.get("checkpoint_id")
+            raise WorkflowCheckpointException(f"checkpoint {name!r} cannot be loaded: {error}") from error

@@ -1,0 +1,191 @@
+"""Checkpoints of workflows in one session of Treering: protocols without I/O.
+
+Rule 1: behind each save the state of the session is that checkpoint, by keys. What is recorded is what differs from
+the one that was saved before it, whatever workflow or branch that belongs to.
+Rule 2: the metadata of each of our checkpoints names the one of the framework that it holds. A list is read from these,
+and an id that was saved twice is the last one.
+Rule 3: a save replaces nothing that others save, so it is planned again wherever another writer was faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from treering.checkpoint.prune import KeepCheckpoints
+from treering.errors import NotFoundError, UsageError
+from treering.format import values
+from treering.format.values import fields_of
+from treering.integrations.agent_framework.names import CHECKPOINT, LATE, MARK
+from treering.integrations.agent_framework.pieces import is_of, join, split
+from treering.integrations.shared import SharedSession
+from treering.kinds import Kind
+from treering.session.recording import Change, Recording
+from treering.session.verbs import pruning
+from treering.storage.requests import Steps
+
+FACTS_BYTES_MAX: Final = 440
+"""Of the metadata that name a checkpoint; a record has room for 512 bytes."""
+
+Plain = dict[str, Any]
+"""A checkpoint of the framework by its fields, as plain data."""
+
+
+class Saved(NamedTuple):
+    """One checkpoint as the session lists it."""
+
+    id: str
+    workflow: str
+    timestamp: str
+    held_by: str
+    """The checkpoint of Treering."""
+
+
+class NewCheckpoint(NamedTuple):
+    """A checkpoint to be saved."""
+
+    facts: dict[str, object]
+    keys: dict[str, bytes]
+    """Of the session's state."""
+    moment: float
+
+
+def new_checkpoint(plain: Plain) -> NewCheckpoint:
+    """Encode a checkpoint.
+
+    Raises:
+        UsageError: A value is nested too deep, or the names are too long.
+    """
+    facts = {"id": plain["checkpoint_id"], "of": plain["workflow_name"], "at": plain["timestamp"]}
+    if (size := len(values.encode(facts))) > FACTS_BYTES_MAX:
+        raise UsageError(
+            f"the names of a checkpoint are too long. bytes={size}, max={FACTS_BYTES_MAX}",
+            kind=Kind.TOO_LONG,
+            remedy="give the workflow a shorter name",
+        )
+    keys = {key: values.encode(value) for key, value in split(CHECKPOINT, plain).items()}
+    return NewCheckpoint(facts, keys, moment_of(plain["timestamp"]))
+
+
+def moment_of(timestamp: object) -> float:
+    """Return an ISO 8601 time in seconds since 1970; what is none is before all others."""
+    try:
+        return datetime.fromisoformat(str(timestamp)).timestamp()
+    except (ValueError, OverflowError):
+        return float("-inf")
+
+
+class Checkpoints(SharedSession):
+    """Reads and records the checkpoints of one session."""
+
+    # read
+
+    def newest(self) -> Plain | None:
+        """The checkpoint that was saved last; None if it was deleted. `look` read it."""
+        return self._plain(self._keys) if CHECKPOINT in self._keys else None
+
+    def saved(self) -> Steps[list[Saved]]:
+        """All checkpoints, in the order in which their ids were saved first; from the skeletons of the session."""
+        if not (yield from self.look()):
+            return []
+        found: dict[str, Saved] = {}
+        for info in (yield from self.writer.replica.ask(lambda look: look.checkpoints())):
+            facts = fields_of(info.metadata.get(MARK))
+            if isinstance(name := facts.get("id"), str):
+                found[name] = Saved(name, str(facts.get("of")), str(facts.get("at")), info.id)
+        return [*found.values()]
+
+    def load(self, wanted: Sequence[Saved]) -> Steps[list[Plain]]:
+        """Checkpoints of a list, whole; what they share is read once.
+
+        Raises:
+            NotFoundError: One was deleted.
+            UsageError: A part of one was erased.
+        """
+        held = yield from self.writer.content.load_checkpoints([each.held_by for each in wanted])
+        return [self._plain(each.state) for each in held]
+
+    def find(self, checkpoint: str) -> Steps[Plain | None]:
+        """A checkpoint by its id; None if there is none."""
+        yield from self.look()
+        newest = self.newest()
+        if newest is not None and newest["checkpoint_id"] == checkpoint:
+            return newest
+        for each in (yield from self.saved()):
+            if each.id == checkpoint:
+                return (yield from self._load_if_there([each]))[0]
+        return None
+
+    def latest(self, workflow: str) -> Steps[Plain | None]:
+        """The checkpoint of a workflow with the greatest timestamp, of equal ones the last; None if there is none."""
+        yield from self.look()
+        newest = self.newest()
+        if newest is not None and LATE not in self._keys and newest["workflow_name"] == workflow:
+            return newest
+        of_it = [each for each in (yield from self.saved()) if each.workflow == workflow]
+        if not of_it:
+            return None
+        last = max(reversed(of_it), key=lambda each: moment_of(each.timestamp))
+        return (yield from self._load_if_there([last]))[0]
+
+    def every(self, workflow: str) -> Steps[list[Plain]]:
+        """All checkpoints of a workflow."""
+        of_it = [each for each in (yield from self.saved()) if each.workflow == workflow]
+        return [plain for plain in (yield from self._load_if_there(of_it)) if plain is not None]
+
+    def _load_if_there(self, wanted: Sequence[Saved]) -> Steps[list[Plain | None]]:
+        """What another writer deleted after it was listed is None."""
+        try:
+            return [*(yield from self.load(wanted))]
+        except NotFoundError:
+            there = {each.held_by for each in (yield from self.saved())}
+        left = [each for each in wanted if each.held_by in there]
+        found = dict(zip(left, (yield from self.load(left)), strict=True))
+        return [found.get(each) for each in wanted]
+
+    def _plain(self, state: Mapping[str, bytes]) -> Plain:
+        plain: Plain = join(CHECKPOINT, state)
+        return plain
+
+    # record
+
+    def save(self, new: NewCheckpoint) -> Steps[None]:
+        """Record a checkpoint: durable when it returns."""
+        yield from self._be_ready()
+        yield from self.writer.appender.write(partial(self._plan_save, new))
+        yield from self._tidy()
+
+    def _plan_save(self, new: NewCheckpoint) -> Steps[Recording]:
+        yield from self._stand()
+        recording = Recording(self.writer)
+        before = recording.checkpoint.state if recording.checkpoint is not None else {}
+        changed = {key: values.decode(raw) for key, raw in new.keys.items() if before.get(key) != raw}
+        gone = [key for key in before if is_of(CHECKPOINT, key) and key not in new.keys]
+        if CHECKPOINT in before and LATE not in before and moment_of(self._plain(before)["timestamp"]) > new.moment:
+            changed[LATE] = True
+        recording.keep(Change(state=changed, drop=gone, metadata={MARK: new.facts}))
+        return recording
+
+    def delete(self, checkpoint: str) -> Steps[bool]:
+        """Delete a checkpoint; False if there is none of that id."""
+        if all(each.id != checkpoint for each in (yield from self.saved())):
+            return False
+        newest = self.newest()
+        if newest is not None and newest["checkpoint_id"] == checkpoint:
+            yield from self.writer.appender.write(partial(self._plan_empty, checkpoint))
+        infos = yield from self.writer.replica.ask(lambda look: look.checkpoints())
+        kept = [info.id for info in infos if fields_of(info.metadata.get(MARK)).get("id") != checkpoint]
+        yield from pruning.prune(self.writer, KeepCheckpoints(ids=kept, heads=()))
+        return True
+
+    def _plan_empty(self, checkpoint: str) -> Steps[Recording]:
+        """Take a checkpoint out of the state, unless another one was saved meanwhile."""
+        yield from self._stand()
+        recording = Recording(self.writer)
+        before = recording.checkpoint.state if recording.checkpoint is not None else {}
+        if CHECKPOINT in before and self._plain(before)["checkpoint_id"] == checkpoint:
+            gone: Collection[str] = [key for key in before if is_of(CHECKPOINT, key)]
+            recording.keep(Change(state={LATE: True}, drop=[*gone]))
+        return recording

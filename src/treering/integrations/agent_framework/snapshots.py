@@ -1,0 +1,79 @@
+"""The snapshot of an `AgentSession` in one session of Treering: protocols without I/O.
+
+Rule 1: each value of its state is under a key of its own, so a snapshot stores the values that changed.
+Rule 2: whoever replaces a snapshot that it has seen is refused if another one was stored since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from treering.errors import HeadMovedError
+from treering.format import values
+from treering.ids import new_nonce
+from treering.integrations.agent_framework.names import SNAPSHOT, VALUES
+from treering.integrations.agent_framework.pieces import is_of, join, split
+from treering.integrations.shared import SharedSession
+from treering.session.recording import Change, Recording
+from treering.storage.requests import Steps
+
+
+class Snapshot(NamedTuple):
+    """What is stored."""
+
+    write: str
+    """A random id of this snapshot."""
+    session: dict[str, Any]
+    """What `AgentSession.to_dict` returned."""
+
+
+class Snapshots(SharedSession):
+    """Reads and records the snapshot of one session."""
+
+    def get(self) -> Steps[Snapshot | None]:
+        """The snapshot; None if there is none."""
+        if not (yield from self.look()):
+            return None
+        return self._in(self._keys)
+
+    def set(self, session: Mapping[str, Any], expect: str | None) -> Steps[str]:
+        """Record a snapshot: durable when it returns. Returns its random id.
+
+        Args:
+            session: What `AgentSession.to_dict` returned.
+            expect: Replace only the one with this id; None replaces any.
+
+        Raises:
+            HeadMovedError: Another one was stored since, or the session was deleted.
+        """
+        write = new_nonce()
+        yield from self._be_ready()
+        yield from self.writer.appender.write(partial(self._plan, session, expect, write))
+        yield from self._tidy()
+        return write
+
+    def _plan(self, session: Mapping[str, Any], expect: str | None, write: str) -> Steps[Recording]:
+        yield from self._stand()
+        recording = Recording(self.writer)
+        before = recording.checkpoint.state if recording.checkpoint is not None else {}
+        there = self._in(before)
+        if expect is not None and (there is None or there.write != expect):
+            raise HeadMovedError(
+                "another process stored this session since it was read",
+                key=self.writer.keys.tail,
+                remedy="get the session again and apply the changes to it; or on_conflict='replace'",
+            )
+        facts = {name: value for name, value in session.items() if name != "state"}
+        new = {SNAPSHOT: {"write": write, "session": facts}, **split(VALUES, session["state"])}
+        changed = {key: value for key, value in new.items() if before.get(key) != values.encode(value)}
+        gone = [key for key in before if is_of(VALUES, key) and key not in new]
+        recording.keep(Change(state=changed, drop=gone))
+        return recording
+
+    def _in(self, state: Mapping[str, bytes]) -> Snapshot | None:
+        if SNAPSHOT not in state:
+            return None
+        there: Any = values.decode(state[SNAPSHOT])
+        return Snapshot(there["write"], {**there["session"], "state": join(VALUES, state)})
