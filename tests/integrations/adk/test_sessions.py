@@ -290,6 +290,19 @@ async def test_an_event_without_an_answer_may_be_sent_again(fault: Fault, wanted
     assert found.state == session.state == {"app:n": 1, "own": 1}
 
 
+async def test_what_an_event_left_to_do_is_done_before_the_next() -> None:
+    """Also if its caller goes on as if nothing had happened."""
+    backend, plan = memory_backend(), OneFault()
+    service = faulty(backend, plan)
+    session = await new(service, state={"app:n": 0})
+    plan.arm(Fault.BEFORE, sets_app)
+    with pytest.raises(UnavailableError):
+        await service.append_event(session, said("a", {"app:n": 1}))
+    await service.append_event(session, said("b"))
+    found = await got(services(backend, 1)[0])
+    assert (texts(found), found.state) == (["a", "b"], {"app:n": 1})
+
+
 async def test_an_event_is_known_by_all_that_it_says(backend: Backend) -> None:
     """One that is sent again is there once; another one is kept, also if somebody gave both one id."""
     first, second = services(backend)

@@ -157,10 +157,9 @@ class Conversation(SharedSession):
             )
         place = self._place_of(event.rewinds_before)
         if place is not None:
-            before = self.writer.replica.state.context
-            said = yield from self.writer.replica.ask(lambda lookup: lookup.node(before.items[place].node))
-            recording.move("rewind", recording.head, said.parent)
-            recording.context = before
+            first = self.writer.replica.state.context.items[place].node
+            said = yield from self.writer.replica.ask(lambda lookup: lookup.node(first))
+            recording.move("rewind", recording.head, said.parent)  # and the context stays as it is
         made = recording.node_made = recording.draft(event.draft())
         if event.usage:
             recording.draft(event.note(made))
