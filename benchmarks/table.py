@@ -65,6 +65,16 @@ CONTESTANTS = {
     ADK: Entry("adk", "Sqlite", largest=10_000),
     ADK_DATABASE: Entry("adk_database", "Database", largest=10_000),
     ADK_OURS: Entry("adk", "Treering", largest=10_000, s3=True),
+    "Agent Framework FileHistoryProvider": Entry("agent_framework", "Histories", largest=10_000),
+    "Agent Framework TreeringHistoryProvider": Entry("agent_framework", "TreeringHistories", largest=10_000, s3=True),
+    "Agent Framework FileCheckpointStorage": Entry("agent_framework", "Checkpoints", largest=1_000, history=200),
+    "Agent Framework TreeringCheckpointStorage": Entry(
+        "agent_framework", "TreeringCheckpoints", largest=10_000, history=1_000, s3=True
+    ),
+    "Agent Framework FileSessionStore": Entry("agent_framework", "Sessions", largest=10_000, history=1_000),
+    "Agent Framework TreeringSessionStore": Entry(
+        "agent_framework", "TreeringSessions", largest=10_000, history=1_000, s3=True
+    ),
     STRANDS_FILES: Entry("strands", "Files", largest=10_000),
     STRANDS_S3: Entry("strands", "S3Objects", largest=10_000, s3=True, disk=False),
     STRANDS_SNAPSHOTS: Entry("strands", "Snapshots", largest=10_000, history=1_000, s3=True),

@@ -17,6 +17,7 @@ NEEDS = {
     "adk": ["google.adk"],
     "adk_database": ["google.adk", "greenlet"],
     "openai": ["agents"],
+    "agent_framework": ["agent_framework"],
 }
 KEEPERS = [name for name, entry in CONTESTANTS.items() if entry.disk and entry.module != "limits"]
 
