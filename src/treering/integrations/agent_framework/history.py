@@ -61,9 +61,11 @@ class History(SharedSession):
 
     def _plan(self, new: Sequence[Payload]) -> Steps[Recording]:
         yield from self._stand()
-        yield from self.writer.blobs.fetch_shown()
-        recording = Recording(self.writer)
-        for payload in new[repeated(self._shown(), new) :]:
+        recording, known = Recording(self.writer), 0
+        if len(self.writer.replica.state.context.items) <= len(new):  # else nobody reads a long history to append to it
+            yield from self.writer.blobs.fetch_shown()
+            known = repeated(self._shown(), new)
+        for payload in new[known:]:
             role = payload.get("role")
             recording.draft(Draft(role=role if isinstance(role, str) else "", payload=payload))
         if recording.records:
