@@ -15,10 +15,10 @@ from treering.checkpoint.context import (
     encode_items,
     replace,
     splice_apply,
-    splice_diff,
     without,
 )
 from treering.errors import CorruptError
+from treering.format.splices import splice_diff
 
 items = st.builds(
     Item,

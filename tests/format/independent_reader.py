@@ -21,6 +21,7 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import zstandard
 
 Json = dict[str, Any]
@@ -90,7 +91,20 @@ TAGS: dict[str, Callable[[Any], Any]] = {
     "$time": _moment(time.fromisoformat),
     "$timedelta": lambda parts: timedelta(*parts),
     "$erased": lambda left: Erased(left["message"]),
+    "$patch": lambda _: None,  # read where it is applied
 }
+
+
+class Held(msgspec.Struct):
+    """What a checkpoint's record holds of the state, as it is written there."""
+
+    set: dict[str, msgspec.Raw] = {}
+
+
+class Line(msgspec.Struct):
+    """A record, as far as that is needed."""
+
+    body: Held
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -182,6 +196,8 @@ class Reader:
 
     def _at(self, line: bytes, position: int) -> Json:
         record = self.parse(line)
+        if record["type"] == "checkpoint":
+            record["texts"] = {key: bytes(raw) for key, raw in msgspec.json.decode(line, type=Line).body.set.items()}
         if record["at"] != position:
             raise DamageError(f"record is out of order. expected={position}, got={record['at']}")
         return record
@@ -233,13 +249,15 @@ class Reader:
         while not chain[-1]["body"].get("full"):
             chain.append(self.checkpoints[chain[-1]["parent"]])
         full = chain[-1]["body"]
-        state = {key: self.checkpoints[at]["body"]["set"][key] for key, at in full.get("keys", {}).items()}
+        texts = {key: self.checkpoints[at]["texts"][key] for key, at in full.get("keys", {}).items()}
         manager = self.checkpoints[full["manager_at"]]["body"]["manager"] if "manager_at" in full else None
-        found = Checkpoint(_items(full.get("context", [])), full.get("settings", {}), state, manager)
-        found = found._replace(state=state | full.get("set", {}), manager=full.get("manager", manager))
-        for record in chain[-2::-1]:
-            found = _changed(found, record["body"])
-        return found
+        found = Checkpoint(_items(full.get("context", [])), full.get("settings", {}), {}, full.get("manager", manager))
+        for record in chain[::-1]:
+            body = record["body"]
+            texts = {key: text for key, text in texts.items() if key not in body.get("drop", [])}
+            texts |= {key: _patched(texts.get(key, b""), text) for key, text in record["texts"].items()}
+            found = found if body is full else _changed(found, body)
+        return found._replace(state={key: self.read(text) for key, text in texts.items()})
 
     def teller(self, head: str) -> Json | None:
         """The record of the checkpoint that tells what a head is like."""
@@ -354,9 +372,26 @@ def _changed(before: Checkpoint, body: Json) -> Checkpoint:
         (*items, *before.items[done:]),
         {key: value for key, value in before.settings.items() if key not in body.get("unset", [])}
         | body.get("settings", {}),
-        {key: value for key, value in before.state.items() if key not in body.get("drop", [])} | body.get("set", {}),
+        before.state,
         body.get("manager", before.manager),
     )
+
+
+def _patched(old: bytes, text: bytes) -> bytes:
+    """A value of the state, where a patch of the one before may stand for it."""
+    if not text.startswith(b'{"$patch":'):
+        return text
+    if old.startswith(b'{"$erased":'):
+        return old
+    digest, *splices = json.loads(text)["$patch"]
+    new, done = b"", 0
+    for start, deleted, inserted in splices:
+        new += old[done:start] + inserted.encode()
+        done = start + deleted
+    new += old[done:]
+    if hashlib.sha256(new).hexdigest() != digest:
+        raise DamageError(text[:80])
+    return new
 
 
 def sessions(store: Path) -> dict[str, Reader]:

@@ -26,7 +26,7 @@ def work(store: Store, turns: int = 12) -> None:
     """A session whose state holds a secret in a value that grows, in one that does not, and in the manager's."""
     with store.session("s") as session:
         for turn in range(turns):
-            notes = [f"{SECRET} {number}" for number in range(turn + 1)]
+            notes = [f"{SECRET} {number} {'.' * 40}" for number in range(turn + 1)]  # patched from the seventh on
             state = {"notes": notes, "step": turn} | ({"token": SECRET} if turn == 1 else {})
             session.commit([f"turn {turn}"], state=state, manager={"seen": [SECRET, turn]}, label=f"t{turn}")
             if turn in (3, 7):

@@ -20,8 +20,10 @@ from treering.api.store import Store
 from treering.checkpoint.checkpoint import Body, Whole
 from treering.checkpoint.policies import _CHANGES, DefaultPolicy
 from treering.checkpoint.policy import VIEWS, Seen
+from treering.format.patch import make_patch
 from treering.format.paths import SessionKeys
 from treering.format.register import decode_latest
+from treering.format.values import encode
 from treering.session.snapshot import StateLine
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
@@ -51,7 +53,10 @@ def examples() -> dict[str, str]:
     made = [line for line in lines if line["type"] == "checkpoint"]
     names = {line["id"]: f"c{number}" for number, line in enumerate(made, 1)}
     state = json.loads(decode_latest(memory.snapshot()[keys.latest], key=keys.latest).lines[0])
-    return {"checkpoints": _block(made, names), "state": _block([state], names)}
+    plan = [f"step {number}" for number in range(1, 41)]
+    patch = make_patch(encode(plan), encode([*plan[:2], "done", *plan[3:], "step 41"]))
+    assert patch is not None
+    return {"checkpoints": _block(made, names), "state": _block([state], names), "patch": patch.decode() + "\n"}
 
 
 def _block(objects: list[dict[str, object]], names: dict[str, str]) -> str:
@@ -65,7 +70,7 @@ def _settled(value: object) -> object:
     return {name: _settled(field) for name, field in value.items() if name not in CHANCE}
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "state"])
+@pytest.mark.parametrize("name", ["checkpoints", "state", "patch"])
 def test_examples_are_what_is_written(name: str) -> None:
     """The page shows what a session writes, but for ids and times."""
     match = re.search(rf"<!-- example: {name} -->\n\n```json\n(.*?)```\n", PAGE.read_text(), re.DOTALL)

@@ -32,6 +32,7 @@ from treering.journal.view import View
 from treering.session.content import ContextItem
 from treering.session.loader import Loader
 from treering.session.options import Options
+from treering.session.payload import decoded_state
 from treering.session.reader import Readable, Reader
 from treering.session.record import discard
 from treering.session.state import SessionState
@@ -45,6 +46,7 @@ from treering.transcript.node import Draft, user
 POLICY = "default@1"
 PARTS = tuple(bytes([number]) * 80 for number in range(3))
 KEYS = "abc"  # of the state
+_ENTRIES_MAX = 4  # of a value that grows
 _CARD_EVERY = 4  # texts between two moments at which a card is due
 TEXT = re.compile(rb"text \d+(?!\d)")
 
@@ -78,6 +80,8 @@ class Agents(Actors):
         """How often a message has a large part, which others have as well."""
         self.states = 0.0
         """How often somebody erases state instead of what nodes say."""
+        self.grows = False
+        """Values of the state are lists that grow, so that changes of them are patches."""
         self.turns = 0.3
         """How many agents let messages wait for the end of their turn."""
         self.chosen = 0.0
@@ -232,10 +236,22 @@ class Agents(Actors):
     def _end_turn(self, writer: Writer) -> Steps[None]:
         messages = [user(self._mark()) for _ in range(self.rng.randrange(3))]
         merge = self.rng.random() < 0.2
-        state = {self.rng.choice(KEYS): self._mark()} | ({} if merge else self._shown(writer))
+        state = self._state(writer, self.rng.choice(KEYS)) | ({} if merge else self._shown(writer))
+        epoch = writer.replica.epoch if writer.replica.exists else None
+        again = {text.encode() for value in state.values() if type(value) is list for text in value}
+        said = {*TEXT.findall(b" ".join(again))} - self.ghost.said_again
+        self.ghost.said_again |= said
         done = yield from conversation.commit(writer, messages, state=state, merge=merge)
+        if writer.replica.epoch == epoch:
+            self.ghost.said_again -= said
         self._told[writer.replica.nonce] += done.nodes
         self._promised(writer)
+
+    def _state(self, writer: Writer, key: str) -> dict[str, object]:
+        if not self.grows:
+            return {key: self._mark()}
+        value = decoded_state(writer.state_values).get(key) if writer.replica.exists else None
+        return {key: [*(value or [])[-_ENTRIES_MAX:], f"{self._mark()} {'-' * 120}"]}
 
     def _shown(self, writer: Writer) -> dict[str, str]:
         """What a commit says that it goes by: the checkpoint that its agent was shown; see `Ghost.check`."""

@@ -56,6 +56,8 @@ class Ghost:
         """How often something was erased, by life."""
         self.told: set[str] = set()
         """Ids that somebody was told are erased."""
+        self.said_again: set[bytes] = set()
+        """What agents may have put into a value of the state again after it was erased, without knowing that."""
         self.told_acts: set[tuple[str, int]] = set()
         """Acts about state, by life and epoch, of which somebody was told: a record holds values of several keys."""
         self.receipts: dict[str, int] = {}
@@ -191,7 +193,7 @@ class Ghost:
                 now = self.before.get((life, epoch + 1), self.logs[life])
                 for old, new in zip(log, now, strict=False):
                     said |= set() if old == new else set(_TEXT.findall(old)) - set(_TEXT.findall(new))
-        return said
+        return said - self.said_again
 
     def _is_told(self, life: str, act: Erasure) -> bool:
         if act.state:

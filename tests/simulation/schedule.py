@@ -13,7 +13,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.process import Process, Tell
 from tests.simulation.world import World
 from treering.errors import CorruptError
-from treering.format import blobs
+from treering.format import blobs, patch
 from treering.format.paths import SessionKeys
 from treering.journal import append, limits, merge
 from treering.session import loader, upkeep
@@ -318,6 +318,18 @@ class SecretsSchedule(ErasuresSchedule):
         return actors
 
 
+class PatchesSchedule(SecretsSchedule):
+    """One schedule of whole sessions whose state grows, so that it is recorded as patches, and is erased."""
+
+    shared_share = 0.5
+
+    def make_actors(self) -> Actors:
+        actors = Agents(self.world, self.rng)
+        actors.weights = (1, 12, 1, 0, 1, 2, 2, 4, 1, 3, 1, 2)
+        actors.states, actors.grows, actors.works_max = 0.8, True, 12
+        return actors
+
+
 class NamesSchedule(LivesSchedule, SessionSchedule):
     """One schedule of whole sessions whose name is fought over, on a store that rarely answers."""
 
@@ -377,6 +389,7 @@ KINDS: dict[str, type[Schedule]] = {
     "laptop": LaptopSchedule,
     "secrets": SecretsSchedule,
     "leases": LeasesSchedule,
+    "patches": PatchesSchedule,
 }
 
 
@@ -392,6 +405,7 @@ def small() -> Iterator[None]:
         (upkeep, "SEALED_BYTES_DROP", 1),
         (limits, "APPENDS_PER_SEAL_MIN", 2),
         (blobs, "BASE64_BYTES_MIN", 64),
+        (patch, "VALUE_BYTES_MIN", 64),
     )
     before = [getattr(module, name) for module, name, _ in changes]
     for module, name, value in changes:

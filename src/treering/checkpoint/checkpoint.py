@@ -16,7 +16,8 @@ Values (state, manager, settings, messages edited inline) are JSON already and a
      "manager":{...},"policy":"default@1"}
 
 `set` and `drop` change keys of the state, `settings` and `unset` the settings of the context; `context` holds splices
-`[index, deleted, items]` of the parent's items. What did not change is left out. And a full record:
+`[index, deleted, items]` of the parent's items. In `set` a patch may stand for a large value, see
+`treering.format.patch`. What did not change is left out. And a full record:
 
     {"full":true,"set":{"step":3},"keys":{"plan":"c4"},"context":["n7","n8"],"settings":{...},"manager_at":"c2",
      "policy":"default@1"}
@@ -36,6 +37,7 @@ from msgspec import UNSET, Raw, UnsetType
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, least_bytes
 from treering.errors import CorruptError
 from treering.format.erasure import is_erased
+from treering.format.patch import is_patch
 from treering.format.record import Record, Skeleton, read_brief
 from treering.format.values import decode, encode, fields_of
 from treering.kinds import Kind
@@ -169,8 +171,9 @@ def _field_with_raws(name: str, field: object) -> object:
 def _raw(value: object) -> Raw:
     import json  # slow to import, and what resumes a session does without
 
-    if is_erased(encoded := json.dumps(value, separators=(",", ":")).encode()):
-        return Raw(encoded)  # no value any more
+    encoded = json.dumps(value, separators=(",", ":")).encode()
+    if is_erased(encoded) or is_patch(encoded):
+        return Raw(encoded)  # no value any more, or not yet
     # Decoded and encoded again by `format.values`, bytes come out as they were first written.
     return Raw(encode(decode(encoded)))
 
@@ -197,7 +200,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Small values for lists."""
     time_ms: int = 0
     origins: dict[str, str] = {}
-    """By key of the state: the checkpoint whose record holds the value. Filled in when it is written."""
+    """By key of the state: the checkpoint whose record holds the value; without keys whose values no record holds, as
+    they were patched. Filled in when it is written."""
     manager_at: str | None = None
     """The checkpoint whose record holds `manager`. Filled in when it is written."""
     pending_bytes: int = 0

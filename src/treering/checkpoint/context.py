@@ -5,12 +5,11 @@ Rule 2: a context is never stored as "the history from an offset". Items are lis
 of that list, exact to the byte.
 
 A context changes by appending, by losing its front, or in one place in the middle, and all of it in one step when a
-compaction and new messages are recorded together. `splice_diff` finds such changes in O(n log n).
+compaction and new messages are recorded together. `treering.format.splices` finds such changes in O(n log n).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -83,30 +82,6 @@ def replace(context: Context, messages: Mapping[str, bytes]) -> Context:
     return context.with_items(items) if done else context
 
 
-def splice_diff(old: Sequence[Item], new: Sequence[Item]) -> list[Splice]:
-    """Return what turns `old` into `new`: splices at ascending, not overlapping indices of `old`.
-
-    Equal ends are cut off; between them, items of both lists are aligned by their longest increasing subsequence (as
-    patience diff does). A moved or repeated item may be written again; the result is exact in any case.
-    """
-    start, short = 0, min(len(old), len(new))
-    if old[:short] == new[:short]:  # most changes append; items that are the same object are not compared
-        start = short
-    while start < short and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < short - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    old, new = old[start : len(old) - end], new[start : len(new) - end]
-    splices: list[Splice] = []
-    there = here = 0
-    for match_there, match_here in [*_aligned(old, new), (len(old), len(new))]:
-        if there < match_there or here < match_here:
-            splices.append((start + there, match_there - there, tuple(new[here:match_here])))
-        there, here = match_there + 1, match_here + 1
-    return splices
-
-
 def splice_apply(old: Sequence[Item], splices: Sequence[Splice]) -> tuple[Item, ...]:
     """Apply the splices of `splice_diff` and return the new list.
 
@@ -127,31 +102,6 @@ def splice_apply(old: Sequence[Item], splices: Sequence[Splice]) -> tuple[Item, 
 def least_bytes(items: Iterable[Item]) -> int:
     """Return a lower bound of the bytes that `items` take as JSON."""
     return sum([len(item.node) + len(item.view) + len(item.message or b"") + _QUOTES for item in items])
-
-
-def _aligned(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[int, int]]:
-    """Return index pairs of equal items, ascending on both sides, as many as there can be among unique items."""
-    places = {item: index for index, item in enumerate(old)}
-    pairs = [(places[item], index) for index, item in enumerate(new) if item in places]
-    return _increasing(pairs)
-
-
-def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return a longest subsequence of `pairs` that increases in the first number (patience sorting)."""
-    lowest: list[int] = []  # by length: the smallest number that a subsequence of that length ends with
-    ends: list[int] = []  # and the pair that holds it
-    before: list[int] = []  # by pair: the pair before it in its subsequence, or -1
-    for index, (place, _) in enumerate(pairs):
-        length = bisect_left(lowest, place)
-        before.append(ends[length - 1] if length else -1)
-        lowest[length : length + 1] = [place]
-        ends[length : length + 1] = [index]
-    chosen: list[tuple[int, int]] = []
-    index = ends[-1] if ends else -1
-    while index >= 0:
-        chosen.append(pairs[index])
-        index = before[index]
-    return chosen[::-1]
 
 
 class ItemForm(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,43 +1,40 @@
 """Checkpoints as deltas: from a checkpoint to the small record that is stored, and back.
 
-Rule 1: a key of the state is written only if its bytes changed; the context is written as splices. A record mentions
-nothing that did not change.
-Rule 2: a full record is written when the deltas since the last one are larger than a full one; also for a checkpoint
-without a parent, and after navigation. Never after a fixed number: contexts differ in size by a factor of a thousand.
-Rule 3: a full record never repeats a value of the state: it names the record that holds the value. A reader follows one
-reference, never a chain.
+Rule 1: a key of the state is written only if its bytes changed, and a large value as a patch of the one before, if that
+is shorter by half; the context is written as splices. A record mentions nothing that did not change.
+Rule 2: a full record is written when the deltas since the last one are larger than a full one, in which patched values
+count twice, so that one that only grows is not repeated; also for a checkpoint without a parent, and after navigation.
+Never after a fixed number: contexts differ in size by a factor of a thousand.
+Rule 3: a full record repeats no value of the state that a record holds: it names that record. A reader follows one
+reference, never a chain. So it holds the values themselves that were patched since they were written.
 Rule 4: if a full record would exceed the limit of a record and a delta would not, the delta is written. If both exceed
 it, the checkpoint is written in steps, each a delta to the one before.
 
-Theory of operation ------------------- A full record replaces the delta with which the sum of deltas would exceed it.
+Theory of operation
+-------------------
+A full record replaces the delta with which the sum of deltas would exceed it.
 So all full records together take no more bytes than all deltas, the replaced ones included. And reading a checkpoint
-takes one full record, deltas of no more bytes than a full record of that checkpoint, and the values that the full
-record names.
+takes one full record, deltas of no more bytes than two full records of that checkpoint, or one if no value was patched,
+and the values that the full record names.
 
 To read one: `chain_of` returns the records, `needs` those to which the first of them refers; `resolve` takes both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import BODY, Body, Checkpoint, entry_of, read_dict, read_form, write_form
-from treering.checkpoint.context import (
-    Context,
-    Item,
-    Splice,
-    decode_items,
-    encode_items,
-    least_bytes,
-    splice_apply,
-    splice_diff,
-)
+from treering.checkpoint.context import Context, Item, Splice, decode_items, encode_items, least_bytes, splice_apply
 from treering.errors import CorruptError, NotFoundError, UsageError
+from treering.format.erasure import is_erased
+from treering.format.patch import apply_patch, is_patch, make_patch
 from treering.format.record import BODY_BYTES_MAX, BRIEF_BYTES_MAX, Record, skeleton_of_record
+from treering.format.splices import splice_diff
 from treering.format.values import encode
 from treering.kinds import Kind
 
@@ -71,18 +68,24 @@ def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False
     """
     if new.parent != (None if parent is None else parent.id):
         raise UsageError(f"parent is another checkpoint. checkpoint={new.id!r}, parent={new.parent!r}")
-    if parent is None:
-        new = _settled(None, new, least_bytes(new.context.items))
-        return _written(new, diff(None, new, full=True), full=True)
+    if parent is None or navigated:
+        full = _whole(_settled(parent, new, least_bytes(new.context.items)))
+        body = write_form(_full(full))
+        if parent is None or len(body) <= BODY_BYTES_MAX:
+            return _written(full, body, full=True)
     splices = splice_diff(parent.context.items, new.context.items)
     new = _settled(parent, new, parent.context_bytes + _growth(parent.context.items, splices))
-    change = write_form(_change(parent, new, splices))
+    patches = _patches(parent, new)
+    change = write_form(_change(parent, new, splices, patches))
     pending = parent.pending_bytes + len(change)
-    if navigated or outweighs(pending, new.context_bytes):  # else the whole context need not be encoded to tell
-        body = diff(parent, new, full=True)
-        if len(body) <= BODY_BYTES_MAX and (navigated or outweighs(pending, len(body))):
-            return _written(new, body, full=True)
-    return _written(msgspec.structs.replace(new, pending_bytes=pending), change, full=False)
+    repeated = patched_bytes(new) + sum([len(new.state[key]) for key in patches])
+    if outweighs(pending, new.context_bytes + 2 * repeated):  # else it need not be encoded as a whole to tell
+        full = _whole(new)
+        body = write_form(_full(full))
+        if len(body) <= BODY_BYTES_MAX and outweighs(pending, len(body) + repeated):
+            return _written(full, body, full=True)
+    origins = {key: origin for key, origin in new.origins.items() if key not in patches}
+    return _written(msgspec.structs.replace(new, origins=origins, pending_bytes=pending), change, full=False)
 
 
 def _written(new: Checkpoint, body: bytes, *, full: bool) -> Written:
@@ -177,6 +180,11 @@ def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
     return [*cuts, len(sizes)] if sizes else []
 
 
+def patched_bytes(checkpoint: Checkpoint) -> int:
+    """Return the bytes of the values that no record holds."""
+    return sum([len(value) for key, value in checkpoint.state.items() if key not in checkpoint.origins])
+
+
 def outweighs(changes_bytes: int, full_bytes: int) -> bool:
     """Tell whether the deltas since the last full record are larger than a full one, which is then due."""
     return changes_bytes > full_bytes
@@ -184,20 +192,16 @@ def outweighs(changes_bytes: int, full_bytes: int) -> bool:
 
 def _settled(parent: Checkpoint | None, new: Checkpoint, context_bytes: int = 0) -> Checkpoint:
     """Return `new` with its origins: those of the parent for values that did not change, else `new` itself."""
-    state = {} if parent is None else parent.state
-    origins = {
-        key: parent.origins[key] if parent is not None and state.get(key) == value else new.id
-        for key, value in new.state.items()
-    }
-    kept = [key for key, origin in origins.items() if origin != new.id]  # first, as when the record is read
-    order = {key: new.state[key] for key in kept} | new.state
+    old, before = ({}, {}) if parent is None else (parent.state, parent.origins)
+    changed = {key for key, value in new.state.items() if old.get(key) != value}
+    origins = {key: new.id if key in changed else before[key] for key in new.state if key in changed or key in before}
     manager = None if new.manager == _NULL else new.manager
     manager_at = new.id
     if parent is not None and parent.manager == manager:
         manager_at = parent.manager_at or new.id
     return msgspec.structs.replace(
         new,
-        state=order,
+        state=_kept_first(new.state, changed),
         manager=manager,
         manager_at=None if manager is None else manager_at,
         origins=origins,
@@ -206,11 +210,36 @@ def _settled(parent: Checkpoint | None, new: Checkpoint, context_bytes: int = 0)
     )
 
 
+def _whole(new: Checkpoint) -> Checkpoint:
+    """Return `new` as a full record holds it: with the values that no other record holds."""
+    origins = {key: new.origins.get(key, new.id) for key in new.state}
+    own = {key for key, origin in origins.items() if origin == new.id}
+    return msgspec.structs.replace(new, state=_kept_first(new.state, own), origins=origins)
+
+
+def _kept_first(state: Mapping[str, bytes], own: Container[str]) -> dict[str, bytes]:
+    """Return a state in the order in which it is read: what other records hold, then what its own one holds."""
+    return {key: value for key, value in state.items() if key not in own} | dict(state)
+
+
+def _patches(parent: Checkpoint, new: Checkpoint) -> dict[str, bytes]:
+    """Return the patches that stand for changed values. What was erased is no value, and none is made of it."""
+    patches = {}
+    for key, value in new.state.items():
+        old = parent.state.get(key)
+        if old is None or old == value or is_erased(old) or is_erased(value) or len(value) > BODY_BYTES_MAX:
+            continue
+        if (patch := make_patch(old, value)) is not None:
+            patches[key] = patch
+    return patches
+
+
 def diff(parent: Checkpoint | None, new: Checkpoint, *, full: bool) -> bytes:
     """Return the body that records `new`, whose origins are set; without a parent it must be full."""
     if full or parent is None:
-        return write_form(_full(new))
-    return write_form(_change(parent, new, splice_diff(parent.context.items, new.context.items)))
+        return write_form(_full(_whole(new)))
+    splices = splice_diff(parent.context.items, new.context.items)
+    return write_form(_change(parent, new, splices, _patches(parent, new)))
 
 
 def _full(new: Checkpoint) -> Body:
@@ -226,12 +255,12 @@ def _full(new: Checkpoint) -> Body:
     )
 
 
-def _change(parent: Checkpoint, new: Checkpoint, splices: Iterable[Splice]) -> Body:
+def _change(parent: Checkpoint, new: Checkpoint, splices: Iterable[Splice], patches: Mapping[str, bytes]) -> Body:
     old, settings = parent.context.settings, new.context.settings
     # Compared as JSON: in Python True equals 1, and NaN not even itself.
     changed = {name: value for name, value in settings.items() if name not in old or encode(old[name]) != encode(value)}
     return Body(
-        set={key: Raw(value) for key, value in new.state.items() if new.origins[key] == new.id},
+        set={key: Raw(patches.get(key, value)) for key, value in new.state.items() if new.origins.get(key) == new.id},
         drop=[key for key in parent.state if key not in new.state],
         context=[(start, deleted, encode_items(items)) for start, deleted, items in splices],
         settings=Raw(encode(changed)) if changed else UNSET,
@@ -317,7 +346,7 @@ def _referred(checkpoint: str, body: Body, lookup: Lookup) -> Checkpoint:
     state: dict[str, bytes] = {}
     for key, origin in body.keys.items():
         value = body_of(origin).set.get(key)
-        if value is None:
+        if value is None or is_patch(bytes(value)):
             raise CorruptError(f"checkpoint lacks a value it is said to hold. id={origin!r}, key={key!r}")
         state[key] = bytes(value)
     manager = None
@@ -335,7 +364,8 @@ def _applied(base: Checkpoint, body: Body, record: Record) -> Checkpoint:
     entry = entry_of(skeleton_of_record(record, 0))
     dropped = {*body.drop, *body.set}
     kept = {key: value for key, value in base.state.items() if key not in dropped}
-    own = {key: bytes(value) for key, value in body.set.items()}
+    own = {key: _value(base, key, bytes(raw)) for key, raw in body.set.items()}
+    held = [key for key, raw in body.set.items() if not is_patch(bytes(raw))]
     manager, manager_at = base.manager, base.manager_at
     if body.manager is not UNSET:
         cleared = bytes(body.manager) == _NULL
@@ -354,11 +384,19 @@ def _applied(base: Checkpoint, body: Body, record: Record) -> Checkpoint:
         step=entry.step,
         metadata=entry.metadata,
         time_ms=entry.time_ms,
-        origins={key: base.origins[key] for key in kept} | dict.fromkeys(own, record.id),
+        origins={key: base.origins[key] for key in kept if key in base.origins} | dict.fromkeys(held, record.id),
         manager_at=manager_at,
         pending_bytes=0 if body.full else base.pending_bytes + len(bytes(record.body)),
         context_bytes=context_bytes,
     )
+
+
+def _value(base: Checkpoint, key: str, raw: bytes) -> bytes:
+    """Return the value that a record says a key has."""
+    if not is_patch(raw):
+        return raw
+    old = base.state.get(key)
+    return old if old is not None and is_erased(old) else apply_patch(old, raw)  # it may hold a part of what was erased
 
 
 def _context(base: Checkpoint, body: Body) -> tuple[Context, int]:

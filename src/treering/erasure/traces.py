@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from treering.errors import NotFoundError, UsageError
 from treering.format.blobs import blob_refs_in
 from treering.format.copies import inline_messages, state_values
-from treering.format.erasure import digest_of, erased_of, is_erased
+from treering.format.erasure import erased_of, is_erased
+from treering.format.patch import digest_of_value
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of
 from treering.journal.read import read_lines
 from treering.kinds import Kind
@@ -121,7 +122,7 @@ class Search:
 
     def _take_state(self, record: Record) -> None:
         held = {key: value for key, value in state_values(record).items() if key in self.state}
-        living = {digest_of(value) for value in held.values() if not is_erased(value)}
+        living = {digest_of_value(value) for value in held.values() if not is_erased(value)}
         self.held |= held.keys()
         self.living |= living
         self.erased |= {erased_of(value).sha256 for value in held.values() if is_erased(value)}
