@@ -602,6 +602,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         seed=1615838,
     ),
     Rule(
+        "own-head-is-apart",
+        "What a handle stands on at its own head is no state of the head that another writer made current there.",
+        never(),
+        SESSION,
+        seed=2188403,
+    ),
+    Rule(
         "own-is-not-common",
         "Latest is made of what everybody folds, and not of what a handle stands on.",
         never(),

@@ -144,6 +144,8 @@ class Position:
         if known is HERE:
             self._basis = restored.checkpoint
         self.behind = known not in (HERE, newest)
+        if self.head != self._replica.state.head:  # rule: own-head-is-apart
+            self.behind = True  # another writer made another head current, perhaps at this very node
 
     # where its records go
 
