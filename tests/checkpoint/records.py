@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from msgspec import Raw
 
 from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo, chain_of, entry_of
-from treering.checkpoint.delta import Written, needs, resolve, write
+from treering.checkpoint.delta import Written, write
+from treering.checkpoint.resolve import needs, resolve
 from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of
 from treering.format.values import encode
 

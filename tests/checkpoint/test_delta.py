@@ -14,8 +14,9 @@ from tests.checkpoint.records import Shelf, skeleton
 from treering.checkpoint import delta
 from treering.checkpoint.checkpoint import Checkpoint, chain_of, decode_checkpoint, encode_checkpoint
 from treering.checkpoint.context import Context, Item, ItemForm, encode_items
-from treering.checkpoint.delta import apply_body, diff, needs, outweighs, patched_bytes, resolve, write, write_steps
+from treering.checkpoint.delta import diff, outweighs, patched_bytes, write, write_steps
 from treering.checkpoint.policies import DEFAULT_POLICY
+from treering.checkpoint.resolve import apply_body, needs, resolve
 from treering.errors import CorruptError, UsageError
 from treering.format import record
 from treering.format.record import Record

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from treering.errors import CorruptError, FormatVersionError
 from treering.format import patch
-from treering.format.patch import VALUE_BYTES_MIN, apply_patch, is_patch, make_patch
-from treering.format.values import decode, encode
+from treering.format.patch import VALUE_BYTES_MIN, apply_patch, make_patch
+from treering.format.values import decode, encode, is_patch
 
 ENTRIES = st.sampled_from(
     ["", "a", "é", "漢字, 漢字", "\U0001f332" * 3, '"quoted", and more', "x" * 90, 'back\\slash"']

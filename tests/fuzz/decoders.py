@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from treering.checkpoint.checkpoint import BODY, Checkpoint, decode_checkpoint, encode_checkpoint, entry_of, read_form
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.delta import apply_body
+from treering.checkpoint.resolve import apply_body
 from treering.errors import CorruptError, FormatVersionError, NotFoundError
 from treering.format import frames, parts, segment, values
 from treering.format.chunk import Chunk

@@ -13,8 +13,6 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.api.view import View
 from treering.checkpoint.prune import KeepCheckpoints
-from treering.format.patch import is_patch
-from treering.format.record import decode_record
 from treering.journal import limits
 
 TURNS = 60
@@ -112,8 +110,6 @@ def test_a_patched_value_is_erased_with_all_it_was_made_of(backend: Backend) -> 
         assert session.state == {"notes": notes}
     view = backend.store().view("s")
     assert view.state == {"notes": notes}
-    lines = [decode_record(line) for line in view.lines() if b'"notes"' in line]
-    assert not any(is_patch(bytes(record.body)) for record in lines)
     assert patches_in(view) == 0
     assert len(left) == 64
     assert backend.store().verify("s") == []

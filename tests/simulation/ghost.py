@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
 from treering.checkpoint.checkpoint import BODY, Checkpoint, read_form
-from treering.checkpoint.delta import apply_body
+from treering.checkpoint.resolve import apply_body
 from treering.format.erasure import Burials, Erasure, is_erased
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Record, decode_record

@@ -37,9 +37,8 @@ from msgspec import UNSET, Raw, UnsetType
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, least_bytes
 from treering.errors import CorruptError
 from treering.format.erasure import is_erased
-from treering.format.patch import is_patch
 from treering.format.record import Record, Skeleton, read_brief
-from treering.format.values import decode, encode, fields_of
+from treering.format.values import decode, encode, fields_of, is_patch
 from treering.kinds import Kind
 
 Forms = list[str | ItemForm]

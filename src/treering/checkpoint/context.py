@@ -104,6 +104,11 @@ def least_bytes(items: Iterable[Item]) -> int:
     return sum([len(item.node) + len(item.view) + len(item.message or b"") + _QUOTES for item in items])
 
 
+def growth_bytes(old: Sequence[Item], splices: Iterable[Splice]) -> int:
+    """Return by how much `least_bytes` of a context grows with some splices."""
+    return sum(least_bytes(items) - least_bytes(old[start : start + deleted]) for start, deleted, items in splices)
+
+
 class ItemForm(msgspec.Struct, frozen=True, omit_defaults=True):
     """An item as JSON, where it is more than the bare id of its node."""
 

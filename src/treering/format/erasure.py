@@ -26,7 +26,6 @@ from msgspec import Raw
 
 from treering.digests import sha256
 from treering.format.line import encode_object
-from treering.format.patch import digest_of_value
 from treering.format.paths import SegmentName
 from treering.format.pieces import UNKNOWN, Unknown, entries_in, join_entries, unknown_in, with_fields
 from treering.format.record import Record, Skeleton, decode_record, encode_record
@@ -83,11 +82,11 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def tombstone(self, value: bytes) -> bytes:
         """Return the tombstone of a value of the state; idempotent."""
-        return (
-            value
-            if is_erased(value)
-            else _mark(Erased(sha256=digest_of_value(value), time_ms=self.time, reason=self.reason))
-        )
+        if is_erased(value):
+            return value
+        from treering.format.patch import digest_of_value  # what resumes a session does without
+
+        return _mark(Erased(sha256=digest_of_value(value), time_ms=self.time, reason=self.reason))
 
 
 def encode_erasures(acts: Iterable[Erasure]) -> bytes:

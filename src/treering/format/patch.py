@@ -22,20 +22,15 @@ import msgspec
 from treering.digests import sha256
 from treering.errors import CorruptError
 from treering.format.splices import splice_diff
+from treering.format.values import is_patch
 from treering.kinds import Kind
 
 VALUE_BYTES_MIN: Final = 256
 """Smaller values are written whole."""
 ALIGNED_BYTES_MAX: Final = 256 * 1024
 """Larger changes are one splice: finding equal pieces in them would take longer than writing them."""
-_MARK: Final = b'{"$patch":["'
 _BLOB: Final = b'"$blob"'
 _decoder = msgspec.json.Decoder(dict[str, list[str | tuple[int, int, str]]])
-
-
-def is_patch(value: bytes) -> bool:
-    """Tell whether a delta holds a patch in place of a value."""
-    return value.startswith(_MARK)
 
 
 def digest_of_value(value: bytes) -> str:

@@ -44,6 +44,7 @@ INTEGER_MAX: Final = 2**53 - 1
 Fields = dict[str, Any]
 """Those of a JSON object. Foreign, so nothing is known about their types."""
 
+_PATCH: Final = b'{"$patch":["'
 _sha256 = "[0-9a-f]{64}"
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
@@ -91,6 +92,11 @@ def decode(raw: bytes | Raw) -> object:
         return _untag(tree)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise CorruptError(f"value is not understood: {error}", kind=Kind.VALUE) from error
+
+
+def is_patch(raw: bytes) -> bool:
+    """Tell whether JSON is no value, but what changed in one; see `treering.format.patch`."""
+    return raw.startswith(_PATCH)
 
 
 def fields_of(value: object) -> Fields:

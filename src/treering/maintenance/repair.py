@@ -19,8 +19,8 @@ import msgspec
 
 from treering.checkpoint.checkpoint import BODY, Body, Checkpoint, CheckpointInfo, chain_of, entry_of, read_form
 from treering.checkpoint.context import Item, decode_items, splice_apply
-from treering.checkpoint.delta import needs
 from treering.checkpoint.policy import Policy
+from treering.checkpoint.resolve import needs
 from treering.erasure.erasing import erase_copies
 from treering.errors import CorruptError, TreeringError
 from treering.format.blobs import blob_refs_in

@@ -9,8 +9,8 @@ import msgspec
 
 from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, replace, without
-from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Seen, extend_all, render
+from treering.checkpoint.resolve import needs, resolve
 from treering.errors import NotFoundError, UnavailableError
 from treering.format import values
 from treering.format.erasure import Erased

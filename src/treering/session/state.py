@@ -20,8 +20,8 @@ from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Context, replace, without
-from treering.checkpoint.delta import apply_body
 from treering.checkpoint.policy import Growth, Policy
+from treering.checkpoint.resolve import apply_body
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import NOTE, Erased
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
-from treering.checkpoint.delta import needs
 from treering.checkpoint.prune import KeepCheckpoints, PrunePlan, kept_by, plan
+from treering.checkpoint.resolve import needs
 from treering.format.record import decode_record, encode_record
 from treering.ids import new_nonce
 from treering.journal.merge import Merged, optimize
