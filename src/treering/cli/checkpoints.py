@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import click
 
 from treering.checkpoint.checkpoint import CheckpointInfo
@@ -9,11 +11,11 @@ from treering.cli import documents
 from treering.cli.completion import session_argument
 from treering.cli.message import first_line
 from treering.cli.names import find_point, open_view
-from treering.cli.output import Cell, Field, Output, id_cell, raw
+from treering.cli.output import Cell, Field, Output, Span, id_cell, raw
 from treering.cli.settings import Settings, as_of_option, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, short_id, size_text
 from treering.format import values
-from treering.session.verbs.comparing import ContextChanges, ValueChanges
+from treering.session.verbs.comparing import Diff, ValueChanges
 
 
 @click.command()
@@ -88,9 +90,10 @@ def diff(settings: Settings, *, as_json: bool, session: str, before: str, after:
         )
         return
     with out.paged():
-        _print_changes(out, "state", found.state)
-        _print_changes(out, "setting", found.settings)
-        _print_items(out, found.context)
+        for span in difference(found, name=short_id if out.terminal else str):
+            out.line(span)
+    if out.terminal:
+        out.say(unchanged(found))
 
 
 def _document(changes: ValueChanges) -> documents.Document:
@@ -101,25 +104,32 @@ def _document(changes: ValueChanges) -> documents.Document:
     }
 
 
-def _print_changes(out: Output, noun: str, changes: ValueChanges) -> None:
-    for key, value in changes.removed.items():
-        out.line((f"- {noun} {key} = {_json(value)}", "red"))
-    for key, each in changes.changed.items():
-        out.line((f"~ {noun} {key} = {_json(each.before)} -> {_json(each.after)}", "yellow"))
-    for key, value in changes.added.items():
-        out.line((f"+ {noun} {key} = {_json(value)}", "green"))
+def difference(found: Diff, *, name: Callable[[str], str]) -> Iterator[Span]:
+    """Yield the lines that tell how two points differ.
 
-
-def _print_items(out: Output, items: ContextChanges) -> None:
+    Args:
+        found: The difference.
+        name: How a node is named.
+    """
+    for noun, changes in (("state", found.state), ("setting", found.settings)):
+        for key, value in changes.removed.items():
+            yield f"- {noun} {key} = {_json(value)}", "red"
+        for key, each in changes.changed.items():
+            yield f"~ {noun} {key} = {_json(each.before)} -> {_json(each.after)}", "yellow"
+        for key, value in changes.added.items():
+            yield f"+ {noun} {key} = {_json(value)}", "green"
+    items = found.context
     for mark, style, changed in (
         ("-", "red", items.removed), ("~", "yellow", items.edited), ("+", "green", items.added)
     ):  # fmt: skip
         for item in changed:
-            name = short_id(item.node) if out.terminal else item.node
             role = item.message.get("role", "") if isinstance(item.message, dict) else ""
-            out.line((f"{mark} item {name} {role}: {first_line(item.message)}", style))
-    if out.terminal:
-        out.say(f"{counted(items.kept, 'item')} of the context the same")
+            yield f"{mark} item {name(item.node)} {role}: {first_line(item.message)}", style
+
+
+def unchanged(found: Diff) -> str:
+    """Return how much of the context is in both points."""
+    return f"{counted(found.context.kept, 'item')} of the context the same"
 
 
 def _json(value: object) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from treering.cli.message import headline
 from treering.cli.output import Cell, Field, Output, Span
 from treering.cli.text import short_id
 from treering.session.content import ContextItem
 from treering.session.verbs.open_calls import OpenCall
+from treering.session.verbs.reading import HistoryRow
+from treering.transcript.node import Node
 from treering.transcript.parts import Part, parts_of
 
 ROLE_STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "bold yellow", "toolResult": "bold yellow"}
@@ -50,9 +53,38 @@ def print_message(
 
 
 def _print_part(out: Output, part: Part, lines_max: int | None) -> None:
+    text, style = part_span(part, lines_max=lines_max)
+    out.block(text, style, indent=2)
+
+
+def part_span(part: Part, *, lines_max: int | None = None, characters_max: int | None = None) -> Span:
+    """Return the text of a part, of several lines and not cleaned, and its style.
+
+    Args:
+        part: Of a message.
+        lines_max: Most lines; None for all.
+        characters_max: Most characters; None for all. What is left out is said on a line of its own.
+    """
     mark = {"call": "→ ", "result": "← "}.get(part.kind, "")
     text = mark + " ".join(each for each in (part.title, part.text) if each)
-    lines = text.split("\n")
+    left_out = 0 if characters_max is None else len(text) - characters_max
+    lines = (text[:characters_max] if left_out > 0 else text).split("\n")
     if lines_max is not None and len(lines) > lines_max:
-        lines = [*lines[:lines_max], f"... {len(lines) - lines_max} more lines"]
-    out.block("\n".join(lines), _STYLES.get(part.kind, ""), indent=2)
+        more = text.count("\n") + 1 - lines_max
+        lines = [*lines[:lines_max], f"... {more} more lines"]
+    elif left_out > 0:
+        lines.append(f"... {left_out} more characters")
+    return "\n".join(lines), _STYLES.get(part.kind, "")
+
+
+def row_words(row: HistoryRow) -> list[str]:
+    """Return the marks of a row of a page: which of its siblings it is, its label, and what was done to it."""
+    node = row.node
+    words = [f"{row.sibling + 1}/{row.siblings}"] if row.siblings > 1 else []
+    words += [f"[{node.label}]"] if node.label else []
+    return words + [name for name in ("retracted", "amended") if getattr(node, name)]
+
+
+def node_body(node: Node) -> object:
+    """Return what is shown of a node: its payload, or its brief on one line."""
+    return node.payload if node.payload is not None else headline(node)

@@ -9,7 +9,7 @@ import click
 from treering.api.view import View
 from treering.cli import documents
 from treering.cli.completion import session_argument
-from treering.cli.conversation import open_call, print_items, print_message, role_style
+from treering.cli.conversation import node_body, open_call, print_items, print_message, role_style, row_words
 from treering.cli.message import headline, role_of
 from treering.cli.names import find_node, find_point, namespace_cell, open_view
 from treering.cli.output import Cell, Field, Output, Span, id_cell
@@ -55,7 +55,7 @@ def log(
     with out.paged():
         if full:
             for row in rows:
-                print_message(out, row.node.id, role_of(row.node), _body(row.node), *_marks(row))
+                print_message(out, row.node.id, role_of(row.node), node_body(row.node), *_marks(row))
         else:
             out.table(("node", "time", "role", "", "text"), map(_line, rows))
 
@@ -67,25 +67,14 @@ def _line(row: HistoryRow) -> tuple[Field, ...]:
         id_cell(node.id),
         Cell(iso_time(node.time_ms), local_time(node.time_ms), "dim"),
         Cell(role, style=role_style(role)),
-        Cell(" ".join(_words(row)), style="yellow"),
+        Cell(" ".join(row_words(row)), style="yellow"),
         headline(node),
     )
 
 
-def _words(row: HistoryRow) -> list[str]:
-    node = row.node
-    words = [f"{row.sibling + 1}/{row.siblings}"] if row.siblings > 1 else []
-    words += [f"[{node.label}]"] if node.label else []
-    return words + [name for name in ("retracted", "amended") if getattr(node, name)]
-
-
 def _marks(row: HistoryRow) -> list[Span]:
     time = local_time(row.node.time_ms)
-    return [(f"  {time}", "dim"), *((f"  {word}", "yellow") for word in _words(row))]
-
-
-def _body(node: Node) -> object:
-    return node.payload if node.payload is not None else headline(node)
+    return [(f"  {time}", "dim"), *((f"  {word}", "yellow") for word in row_words(row))]
 
 
 @click.command()

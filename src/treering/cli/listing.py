@@ -65,7 +65,7 @@ def _row(info: SessionInfo) -> tuple[Field, ...]:
         Cell(iso_time(info.updated_ms), ago(info.updated_ms), "dim"),
         str(info.messages),
         info.project,
-        Cell(info.cwd, _short_folder(info.cwd), "dim"),
+        Cell(info.cwd, short_folder(info.cwd), "dim"),
         info.status,
         Cell(str(info.extra.get("imported") or ""), style="dim"),
         Cell(info.first_prompt, one_line(info.first_prompt, PROMPT_CHARACTERS) if named else "", "dim"),
@@ -74,7 +74,8 @@ def _row(info: SessionInfo) -> tuple[Field, ...]:
     )
 
 
-def _short_folder(folder: str) -> str:
+def short_folder(folder: str) -> str:
+    """Return a folder for people: cut in front, with `~` for the user's own."""
     home = os.path.expanduser("~")
     shown = "~" + folder[len(home) :] if folder == home or folder.startswith(home + os.sep) else folder
     return shown if len(shown) <= 24 else "…" + shown[-23:]

@@ -86,20 +86,27 @@ def draw(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> Itera
         last_of[row.level] = row.last
     roots = [number for number, row in enumerate(rows) if begins[number] and row.level == 0]
     for number, row in enumerate(rows):
-        outer = ""
-        if len(roots) > 1:  # then they hang side by side
-            marks = ("│ ", "├─") if number < roots[-1] else ("  ", "└─")
-            outer = marks[begins[number] and row.level == 0]
-        yield Line(outer + _guide(row.level, begins=begins[number]), row)
+        hanging = number < roots[-1] if len(roots) > 1 else None
+        yield Line(guide(row.level, begins=begins[number], hanging=hanging), row)
 
 
-def _guide(level: int, *, begins: bool) -> str:
+def guide(level: int, *, begins: bool, hanging: bool | None = None) -> str:
+    """Return the lines in front of a row.
+
+    Args:
+        level: As the outline gives it.
+        begins: The row is the first of its branch.
+        hanging: With several roots, which hang side by side: whether another root follows below. None: there is one.
+    """
     columns = ["│ "] * level
     if begins and level > 0:
         columns[-1] = "├─"
     if len(columns) > LEVELS_DRAWN_MAX:
         columns = [f"⋯{len(columns) - LEVELS_DRAWN_MAX} ", *columns[-LEVELS_DRAWN_MAX:]]
-    return "".join(columns)
+    if hanging is None:
+        return "".join(columns)
+    marks = ("│ ", "├─") if hanging else ("  ", "└─")
+    return marks[begins and level == 0] + "".join(columns)
 
 
 def _spans(row: OutlineRow, view: View, *, full: bool) -> list[Span]:
