@@ -13,6 +13,7 @@ import click
 import treering
 from treering.cli import (
     backing_up,
+    browsing,
     changes,
     checking,
     checkpoints,
@@ -103,8 +104,8 @@ def report(error: Exception) -> None:
 
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     "Inspect": (
-        listing.ls, searching.search, history.show, history.log, following.follow, tree.tree, history.context,
-        checkpoints.checkpoints, checkpoints.diff, checking.stats,
+        listing.ls, browsing.browse, searching.search, history.show, history.log, following.follow, tree.tree,
+        history.context, checkpoints.checkpoints, checkpoints.diff, checking.stats,
     ),
     "Continue and branch": (continuing.continue_, changes.branch, changes.rewind, changes.fork),
     "Import, export, copy": (

@@ -201,14 +201,14 @@ def _print_standing(out: Output, view: View, settings: Settings) -> None:
             ("head", view.head),
             ("node", id_cell(view.node)),
             *map(open_call, view.open_calls()),
-            ("open", f"{_opened(settings, info.namespace)}.session({info.id!r})"),
+            ("open", f"{opened(settings, info.namespace)}.session({info.id!r})"),
         )
     )
     out.line("")
     _print_end(out, view.context)
 
 
-def _opened(settings: Settings, namespace: Sequence[str]) -> str:
+def opened(settings: Settings, namespace: Sequence[str]) -> str:
     """Return the Python expression that opens the store at these namespaces."""
     arguments = ", ".join([repr(settings.target)] + ["single_writer=True"] * settings.single_writer)
     return f"treering.open({arguments})" + "".join(

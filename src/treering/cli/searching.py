@@ -21,8 +21,8 @@ from treering.ids import now_ms
 if TYPE_CHECKING:
     from treering.search import Hit, Index
 
-    Row = tuple[tuple[str, ...], Hit]
-    """A hit, and the namespaces it is in."""
+Row = tuple[tuple[str, ...], "Hit"]
+"""A hit, and the namespaces it is in."""
 
 KINDS = ("prompt", "text", "thinking", "call", "result")
 TITLE_CHARACTERS_MAX = 60
@@ -109,7 +109,7 @@ def search(
                 until_ms=until,
             )
         found.append((namespace_of(part), hits))
-    rows = _together(found, limit, newest=newest or not words)
+    rows = together(found, limit, newest=newest or not words)
     if as_json:
         out.document({"hits": [msgspec.structs.asdict(hit) | {"namespace": namespace} for namespace, hit in rows]})
     elif out.terminal:
@@ -120,7 +120,7 @@ def search(
         out.say(f"{counted(left, 'namespace')} in this store not searched: the file of --index is of one alone")
 
 
-def _together(found: Iterable[tuple[tuple[str, ...], list[Hit]]], limit: int, *, newest: bool) -> list[Row]:
+def together(found: Iterable[tuple[tuple[str, ...], list[Hit]]], limit: int, *, newest: bool) -> list[Row]:
     """Merge the hits of namespaces: the newest; or the best of each, then the second best, and so on."""
     rows = [(place, namespace, hit) for namespace, hits in found for place, hit in enumerate(hits)]
     rows.sort(key=lambda row: (0 if newest else row[0], -row[2].time_ms))
@@ -157,11 +157,11 @@ def _print(out: Output, rows: list[Row]) -> None:
             (f"  {namespace_cell(namespace).full}" if namespace else "", "dim"),
             (f"  +{hit.folded}" if hit.folded else "", "yellow"),
         )
-        out.line("    ", *_spans(hit))
+        out.line("    ", *snippet_spans(hit))
 
 
-def _spans(hit: Hit) -> Iterator[Span]:
-    """The snippet, its matches in bold."""
+def snippet_spans(hit: Hit) -> Iterator[Span]:
+    """Yield the snippet, its matches in bold."""
     place = 0
     for start, end in hit.marks:
         yield hit.snippet[place:start], ""

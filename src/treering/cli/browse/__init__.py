@@ -1,0 +1,1 @@
+"""What `treering browse` shows: sessions, their trees and conversations. Only this folder knows Textual."""

@@ -1,0 +1,63 @@
+"""A line of words that is typed while a list has the keys: letters go there, arrows move the cursor, as in pi."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.widgets import Static
+
+from treering.cli.browse.blocks import line_of
+
+QUERY_CHARACTERS_MAX = 200
+
+
+class Query(Static):
+    """The line.
+
+    Args:
+        name: What the words are for.
+        hint: Shown while there are none.
+    """
+
+    class Changed(Message):
+        """The words are other ones."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(markup=False)
+        self._called = name
+        self._hint = hint
+        self.text = ""
+        self.begun = False
+        """Whether something was typed, or `/`."""
+
+    def on_mount(self) -> None:
+        """Show the hint."""
+        self._draw()
+
+    def put(self, text: str, *, begun: bool = True) -> None:
+        """Replace the words."""
+        changed, self.text, self.begun = text != self.text, text[:QUERY_CHARACTERS_MAX], begun
+        self._draw()
+        if changed:
+            self.post_message(self.Changed())
+
+    def type(self, event: events.Key) -> bool:
+        """Take a key, if it is one that types."""
+        if event.key == "backspace":
+            self.put(self.text[:-1], begun=bool(self.text))
+        elif event.key == "ctrl+u":
+            self.put("", begun=False)
+        elif event.key == "ctrl+w":
+            self.put(self.text.rstrip().rpartition(" ")[0], begun=True)
+        elif event.is_printable and event.character:
+            slash = event.character == "/" and not self.begun
+            self.put(self.text + ("" if slash else event.character))
+        else:
+            return False
+        return True
+
+    def _draw(self) -> None:
+        hint = ("", "") if self.begun else (self._hint, "dim")
+        shown: Text = line_of((f"{self._called} ", "bold"), (self.text, ""), ("▏" if self.begun else "", "bold"), hint)
+        self.update(shown)
