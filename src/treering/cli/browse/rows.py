@@ -42,7 +42,7 @@ class Rows(ScrollView, can_focus=True):
     DEFAULT_CSS = """
     Rows { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     Rows > .rows--cursor { background: $surface-lighten-2; }
-    Rows:focus > .rows--cursor { background: $primary; text-style: bold; }
+    Rows:focus > .rows--cursor { background: $primary-darken-3; text-style: bold; }
     """
 
     cursor: reactive[int] = reactive(0)
