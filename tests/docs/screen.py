@@ -15,17 +15,19 @@ SCREEN = ROOT / "docs/how-to/browse.svg"
 BYTES_MAX = 40_000
 """Of the picture: it is loaded with every view of the page."""
 SIZE = (100, 26)
+CALL = {"type": "tool_use", "id": "c", "name": "bash", "input": {"command": "pytest"}}
+DONE = "Done. All tests pass, here and on CI.\n\n- `total.py`: one `round`, at the end\n- a test"
 SAID = (
     ("question", None, treering.user("the test of the total fails on CI, and passes here")),
     ("look", "question", treering.assistant("Let me look at how the total is made.")),
-    ("run", "look", treering.assistant([{"type": "tool_use", "id": "c", "name": "bash", "input": {"command": "pytest"}}])),
+    ("run", "look", treering.assistant([CALL])),
     ("result", "run", treering.tool("FAILED test_total: 10.07 != 10.08", call="c", name="bash")),
     ("clock", "result", treering.assistant("It is the clock: the test compares times.")),
     ("no", "clock", treering.user("no, that is not it")),
     ("rounds", "result", treering.assistant("It rounds twice: once for each line, and once for the total.")),
     ("fix", "rounds", treering.user("round once, at the end")),
-    ("done", "fix", treering.assistant("Done. All tests pass, here and on CI.\n\n- `total.py`: one `round`, at the end\n- a test")),
-)  # fmt: skip
+    ("done", "fix", treering.assistant(DONE)),
+)
 
 
 def store() -> treering.Store:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import msgspec
 from rich.text import Text
 
-from treering.api.view import View
 from treering.cli.checkpoints import difference, unchanged
 from treering.cli.conversation import node_body, part_span, role_style, row_words
 from treering.cli.message import role_of
@@ -33,8 +32,6 @@ INDENT = 2
 """Columns, of the parts of a message."""
 BLOBS_DEPTH_MAX = 8
 """How deep in a message references to texts are looked for: deeper than any API puts its texts."""
-PAGE_NODES = 30
-"""Messages that are read together while the user goes up."""
 
 
 class Block(NamedTuple):
@@ -144,21 +141,3 @@ def difference_block(found: Diff, a: str, b: str | None) -> Block:
     where = f"from {short_id(a)} to {'where the session stands' if b is None else short_id(b)}"
     changes = [(span,) for span in difference(found, name=short_id)]
     return Block((((where, "bold"),), *changes, ((unchanged(found), "dim"),)))
-
-
-def history_pages(view: View, node: str | None) -> Iterator[list[Block]]:
-    """Yield the conversation down to a node by pages: the last page first, each with its oldest message first."""
-    before = None
-    while True:
-        page = view.history(node=node, before=before, limit=PAGE_NODES, blobs=False)
-        yield [row_block(row) for row in reversed(page.rows)]
-        if page.before is None:
-            return
-        before = page.before
-
-
-def context_pages(view: View, node: str | None) -> Iterator[list[Block]]:
-    """Yield what the model sees at a node, likewise; None: where the session stands."""
-    items = view.context if node is None else view.context_at(node)
-    for end in range(len(items), 0, -PAGE_NODES):
-        yield [item_block(item) for item in items[max(0, end - PAGE_NODES) : end]]

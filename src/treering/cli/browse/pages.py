@@ -30,7 +30,7 @@ class Pages(ScrollView, can_focus=True):
     DEFAULT_CSS = "Pages { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
 
     class Top(Message):
-        """The first line is on the screen."""
+        """The first line is on the screen, or was asked for again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,6 +86,8 @@ class Pages(ScrollView, can_focus=True):
         self._go(len(self._lines))
 
     def _go(self, line: float) -> None:
+        if line <= 0:
+            self.post_message(self.Top())
         self.scroll_to(y=line, animate=False, force=True, immediate=True)
 
     def _wrap_all(self) -> None:

@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from treering.cli.browse.blocks import Block
 from treering.cli.browse.pages import Pages
 from treering.cli.browse.screen import StoreScreen
+from treering.cli.browse.sources import Source
 
 
 class ReadingScreen(StoreScreen):
@@ -18,7 +18,7 @@ class ReadingScreen(StoreScreen):
 
     Args:
         title: What it is.
-        pages: Reads the pages, the last one first.
+        source: Reads the pages.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -28,12 +28,11 @@ class ReadingScreen(StoreScreen):
         Binding("question_mark,f1", "help", "Keys"),
     ]
 
-    def __init__(self, title: str, pages: Iterator[list[Block]]) -> None:
+    def __init__(self, title: str, source: Source) -> None:
         super().__init__()
         self._called = title
-        self._pages = pages
+        self._source = source
         self._reading = False
-        self._ended = False
 
     def body(self) -> Iterator[Widget]:
         """Yield the pane."""
@@ -45,25 +44,29 @@ class ReadingScreen(StoreScreen):
         self.on_pages_top()
 
     def _entitle(self) -> None:
-        above = "" if self._ended else ", more above"
+        above = "" if self._source.ended else ", more above"
         self.entitle((self._called, "bold"), (f"  {self.query_one(Pages).count} shown{above}", "dim"))
 
     def on_pages_top(self) -> None:
         """Read the page above."""
-        if not self._reading and not self._ended:
+        if not self._reading and not self._source.ended:
             self._reading = True
             self.begin(self._read_page())
 
     async def _read_page(self) -> None:
-        page = await self.read(lambda: next(self._pages, []), doing="reading")
-        pane = self.query_one(Pages)
-        if page:
-            pane.put_above(page)
-        self._ended = not page
+        page = await self.read(self._source.page, doing="reading")
         self._reading = False
+        if page is None:
+            return  # the user was told why, and asks again at the top
+        pane = self.query_one(Pages)
+        pane.put_above(page)
         self._entitle()
-        if page and pane.max_scroll_y == 0:
+        if pane.max_scroll_y == 0:
             self.on_pages_top()
+
+    def action_read_again(self) -> None:
+        """Ask again for the page above, after it could not be read."""
+        self.on_pages_top()
 
     def action_whole(self) -> None:
         """Show calls and results to their ends, or folded."""

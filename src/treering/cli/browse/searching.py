@@ -140,8 +140,8 @@ class SearchScreen(StoreScreen):
         namespace, hit = at
         same = f"  and {hit.folded} more of the same" if hit.folded else ""
         heading: tuple[Span, ...] = (
-            (hit.title or hit.session, "bold"),
-            (f"  {hit.kind}", "cyan"),
+            (f"{hit.title}  " if hit.title else "", "bold"),
+            (hit.kind, "cyan"),
             (f"  {local_time(hit.time_ms)}", "dim"),
             (same, "yellow"),
         )

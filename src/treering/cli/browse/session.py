@@ -16,20 +16,13 @@ from treering.api.store import Store
 from treering.api.view import View
 from treering.cli.browse import writing
 from treering.cli.browse.asking import Ask, Confirm
-from treering.cli.browse.blocks import (
-    Block,
-    begun,
-    context_pages,
-    detail_block,
-    difference_block,
-    history_pages,
-    line_of,
-)
+from treering.cli.browse.blocks import begun, detail_block, line_of
 from treering.cli.browse.layout import MODES, Layout, nearest
 from treering.cli.browse.pages import Pages
 from treering.cli.browse.reading import ReadingScreen
 from treering.cli.browse.rows import Rows
 from treering.cli.browse.screen import StoreScreen
+from treering.cli.browse.sources import Context, Conversation, Difference, Source
 from treering.cli.browse.threads import Newest
 from treering.cli.conversation import role_style
 from treering.cli.message import headline, role_of
@@ -233,18 +226,18 @@ class SessionScreen(StoreScreen):
         """Show the conversation."""
         self.action_log()
 
-    def _open(self, what: str, pages: Callable[[View, str], Iterator[list[Block]]]) -> None:
+    def _open(self, what: str, source: Callable[[View, str], Source]) -> None:
         view, node = self._view, self._at()
         if view is not None and node is not None:
-            self.app.push_screen(ReadingScreen(f"{what} {short_id(node)}", pages(view, node)))
+            self.app.push_screen(ReadingScreen(f"{what} {short_id(node)}", source(view, node)))
 
     def action_log(self) -> None:
         """Show the conversation down to the node."""
-        self._open("conversation down to", history_pages)
+        self._open("conversation down to", Conversation)
 
     def action_context(self) -> None:
         """Show what the model sees at the node."""
-        self._open("what the model sees at", context_pages)
+        self._open("what the model sees at", Context)
 
     def action_mark(self) -> None:
         """Mark the node, or take its mark away."""
@@ -256,11 +249,10 @@ class SessionScreen(StoreScreen):
     def action_diff(self) -> None:
         """Show what differs from the mark to the node; without a mark, from the node to where the session stands."""
 
-        def compare(view: View, node: str) -> Iterator[list[Block]]:
-            a, b = (node, None) if self._mark is None else (self._mark, node)
-            yield [difference_block(view.diff(a, b), a, b)]
+        def compared(view: View, node: str) -> Source:
+            return Difference(view, node, None) if self._mark is None else Difference(view, self._mark, node)
 
-        self._open("difference at", compare)
+        self._open("difference at", compared)
 
     def action_find(self) -> None:
         """Search in this session."""

@@ -30,6 +30,8 @@ PAGE_SESSIONS = 100
 """Sessions that are read together: each is a small read, and as many as a client has connections go at once."""
 AHEAD = 20
 """Rows below the cursor that are kept at hand."""
+FOLDER_COLUMNS_MIN = 70
+"""A narrower list leaves folders to the card beside it."""
 
 
 class SessionsScreen(StoreScreen):
@@ -122,8 +124,8 @@ class SessionsScreen(StoreScreen):
     def _draw(self, number: int) -> Text:
         info = self._shown[number]
         title = f"warning: {info.warning}" if info.warning else info.title or info.task or info.first_prompt or info.id
-        where = short_folder(info.cwd) if self._scope is None and info.cwd else ""
         wide = self.query_one(Rows).width
+        where = short_folder(info.cwd) if self._scope is None and wide >= FOLDER_COLUMNS_MIN else ""
         room = max(10, wide - 25 - (len(where) + 2 if where else 0))
         told = line_of((one_line(title, room), "red" if info.warning else "" if info.title else "italic"))
         told.truncate(room, overflow="ellipsis")
