@@ -80,6 +80,24 @@ async def test_a_branch_is_folded_into_its_first_row(tea: Tea) -> None:
         assert rows(user) == ["+6 user: why is the total wrong?"]
 
 
+async def test_the_cursor_moves_by_rows_screens_and_turns(tea: Tea) -> None:
+    """With arrows, with `j` and `k`, and as in oh-my-pi past what tools said."""
+    async with browsing(tea.store, session=(tea.store, "tea")) as user:
+
+        async def at(*keys: str) -> str:
+            await user.press(*keys)
+            return next(line.split()[1] for line in user.lines[13:] if "2026-" in line or "…" in line)
+
+        short = {name: f"…{getattr(tea, name)[-8:]}" for name in ("question", "answer", "again", "first", "second")}
+        assert await at("k") == short["first"]
+        assert await at("k", "alt+down") == short["second"]
+        assert await at("alt+up", "alt+up") == short["again"]
+        assert await at("left") == short["question"]
+        assert await at("j") == short["answer"]
+        assert await at("right") == short["second"]
+        assert await at("home", "up") == short["question"]
+
+
 async def test_enter_shows_the_conversation_down_to_the_node(tea: Tea) -> None:
     """Calls and results are folded until Ctrl-O; escape leads back."""
     async with browsing(tea.store, session=(tea.store, "tea")) as user:
