@@ -33,7 +33,6 @@ class Browser(App[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
-        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
     ]
     CSS = """
     #title { height: 1; padding: 0 1; background: $panel; text-overflow: ellipsis; }
