@@ -14,7 +14,7 @@ from tests.storage.processes import finish, start
 
 HEAVY = [
     "asyncio", "botocore", "aiobotocore", "boto3", "click", "fsspec", "platformdirs", "rich", "s3fs", "sqlite3",
-    "tenacity",
+    "tenacity", "textual",
 ]  # fmt: skip
 
 SEEN = """
