@@ -27,6 +27,7 @@ from treering.errors import (
     SessionHeldError,
     TreeringError,
     UnavailableError,
+    UnresolvedEffectError,
     UnsafeStoreError,
     UsageError,
 )
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from treering.session.recording import Message
     from treering.session.redaction import Redactor, redact_patterns
     from treering.session.verbs.comparing import Changed, ContextChanges, Diff, ValueChanges
+    from treering.session.verbs.effects import Effect
     from treering.session.verbs.following import Edit, ErasureInfo, Event, EventType, HeadMove
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.pruning import Pruned
@@ -113,6 +115,7 @@ _LATE = {
     "ContextItem": "treering.session.content",
     "Diff": "treering.session.verbs.comparing",
     "Edit": "treering.session.verbs.following",
+    "Effect": "treering.session.verbs.effects",
     "ErasureInfo": "treering.session.verbs.following",
     "Event": "treering.session.verbs.following",
     "EventType": "treering.session.verbs.following",
@@ -180,6 +183,7 @@ __all__ = [
     "Diff",
     "Draft",
     "Edit",
+    "Effect",
     "Erased",
     "ErasureInfo",
     "Event",
@@ -235,6 +239,7 @@ __all__ = [
     "Store",
     "TreeringError",
     "UnavailableError",
+    "UnresolvedEffectError",
     "UnsafeStoreError",
     "UsageError",
     "ValueChanges",

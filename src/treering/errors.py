@@ -7,7 +7,8 @@
     ├── ConflictError         another writer was first: read again, then decide
     │   ├── HeadMovedError    the head is not where the caller said it was
     │   ├── SessionHeldError  another process or worker holds the session: wait, or open it shared
-    │   └── LeaseLostError    another worker took over: stop, what it records now counts
+    │   ├── LeaseLostError    another worker took over: stop, what it records now counts
+    │   └── UnresolvedEffectError a call began before and may have been made: find out, then end the effect
     ├── UnavailableError      the store did not answer; the write may or may not have landed (also OSError)
     │   └── PoisonedError     a sync failed: only a rewrite can be trusted
     ├── AccessError           the store refused the credentials or the path  (also PermissionError)
@@ -78,6 +79,12 @@ class SessionHeldError(ConflictError):
 
 class LeaseLostError(ConflictError):
     """Another worker took the lease of this session after this one gave no sign of life; nothing was written."""
+
+
+class UnresolvedEffectError(ConflictError):
+    """The call began before, here or elsewhere, and its end is not recorded; it must not be made now."""
+
+    usual_remedy = "find out whether it was made, and say so with `end_effect`"
 
 
 class UnavailableError(TreeringError, OSError):

@@ -91,6 +91,20 @@ def shown(session: Any) -> list[str]:
     return [item.message["content"] for item in session.context]
 
 
+def test_unresolved_effects_have_room(backend: Backend) -> None:
+    """They are told after a resume, where there is room for neither the state nor the context."""
+    session = backend.store().session("s")
+    session.append("pay")
+    session.effect("call", about="20 of them")
+    for number in range(8):
+        session.commit([text(number)], state={f"key {number}": "y" * 5000})
+    session.seal()
+    kill(session)
+    view = backend.store().view("s")
+    assert [effect.about for effect in view.unresolved_effects()] == ["20 of them"]
+    assert len(view.state) == 8
+
+
 @pytest.mark.parametrize("way", WAYS_OUT)
 def test_a_context_larger_than_the_room_does_not_block_anything(backend: Backend, way: str) -> None:
     """Every verb does what it always does, and others see it."""

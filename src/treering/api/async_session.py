@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from treering.session.content import ContextItem
     from treering.session.record import Appended
     from treering.session.recording import Message
+    from treering.session.verbs.effects import Effect
     from treering.session.verbs.pruning import Pruned
     from treering.transcript.node import Draft, Here
 
@@ -201,6 +202,59 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
             HeadMovedError: Another writer moved the head on; refresh, and look again.
         """
         return await self.perform(verbs.open_calls.close_open_calls, reason)
+
+    async def effect(self, call: str, *, key: str | None = None, about: object = None) -> Effect:
+        """Record that a call begins, unless its outcome is known; durable when it returns.
+
+        Make the call if the outcome of the returned effect is `unresolved`, and then `end_effect`. Otherwise it was made
+        before, and its result is in the effect.
+
+        Args:
+            call: The id of the tool call.
+            key: What makes two calls the same one, at most 256 bytes; by default the id of the call. Keys belong to the
+                session, whichever branch it stands on.
+            about: A JSON value of at most 8 KiB for those who have to find out whether it was made.
+
+        Raises:
+            UnresolvedEffectError: It began before, here or in another process, and its end is not recorded. It may have
+                been made: find out, and `end_effect`.
+            UsageError: The key is empty or too long, `about` is too large, or too many effects are unresolved.
+            ConflictError: Another writer writes this exclusive session.
+            UnavailableError: The store did not answer; do not make the call. Begin it again when the store does.
+        """
+        return await self.perform(verbs.effects.effect, call, key=key, about=about)
+
+    async def describe_effect(self, key: str, about: object) -> None:
+        """Replace what is said of an unresolved effect, for example once the other side told the number of an order.
+
+        Args:
+            key: Of the effect.
+            about: A JSON value of at most 8 KiB.
+
+        Raises:
+            NotFoundError: No effect of that key is unresolved.
+            UsageError: `about` is too large.
+        """
+        await self.perform(verbs.effects.describe_effect, key, about)
+
+    async def end_effect(self, key: str, result: object = None, *, error: object = None, made: bool = True) -> None:
+        """Record how a call ended: right after it, or later, when you found out what became of it.
+
+        With `durability="turn"` that is recorded when the turn ends; until then a kill leaves it unresolved.
+
+        Args:
+            key: Of the effect.
+            result: What it returned; any value that a payload may have.
+            error: What it failed with, if it did; it counts as made.
+            made: False if it was not made: then it may begin again.
+
+        Raises:
+            NotFoundError: No effect of that key began.
+            UsageError: It ended already, and otherwise; or the call was not made and has a result.
+            ConflictError: Another writer writes this exclusive session.
+            UnavailableError: The store did not answer. Call again.
+        """
+        await self.perform(verbs.effects.end_effect, key, result, error=error, made=made)
 
     async def set_model(self, model: str, *, provider: str | None = None, role: str | None = None) -> Appended:
         """Record that another model answers from here on.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.session.content import ContextItem
     from treering.session.verbs.comparing import Diff
+    from treering.session.verbs.effects import Effect
     from treering.session.verbs.following import Event
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.reading import Blob, CheckpointView, History, Note, SessionSize, Siblings
@@ -264,6 +265,17 @@ class AsyncReading(AwaitingSession[R]):
         provider accepts a result for it any more.
         """
         return await self.perform(verbs.open_calls.open_calls)
+
+    async def unresolved_effects(self) -> tuple[Effect, ...]:
+        """The effects that began and whose end is not recorded, oldest first: they are made right now, or may have been.
+
+        No request. Whoever resumes a session after a kill finds out what became of each, and calls `end_effect`.
+        """
+        return await self.perform(verbs.effects.unresolved_effects)
+
+    async def find_effect(self, key: str) -> Effect | None:
+        """The effect of that key, whatever became of it; None if it never began, or was not made."""
+        return await self.perform(verbs.effects.find_effect, key)
 
     async def last_compaction(self) -> str | None:
         """The newest compaction on the path of the head; None if there is none."""

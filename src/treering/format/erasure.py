@@ -52,6 +52,7 @@ _KEPT_NOTE: Final = {
     "extension": frozenset({"extension"}),
     "card": frozenset({"fields"}),
     "usage": frozenset({"copied", "reset", "turn"}),
+    "effect": frozenset({"call"}),
 }
 # An erased label or title no longer applies to the session or to its target.
 _TAKEN_BACK: Final = frozenset({"label", "title", "project", "cwd", "status"})

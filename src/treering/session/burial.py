@@ -31,6 +31,10 @@ def bury_state(state: SessionState, marks: Burials, *, since: int) -> None:
         context = without_messages(state.checkpoint.context, marks.names)
         checkpoint = msgspec.structs.replace(state.checkpoint, context=context)
         state.checkpoint = _without_values(checkpoint, marks.of_state(since))  # rule: forget-values
+    if state.effects:
+        from treering.session.effects import buried  # most sessions have none
+
+        state.effects = buried(state.effects, marks)
     state.take_back(marks.facts_since(since))
 
 

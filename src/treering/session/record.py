@@ -81,14 +81,14 @@ def record(
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
     if len(known) == len(drafts) and not writer.appender.buffered and not ends:
         return (yield from _added_before(writer, drafts))
-    plan = partial(_plan, writer, drafts, changed, wish, known=known, seen=seen, new_ids=new_ids, here=here)
+    planned = partial(plan, writer, drafts, changed, wish, known=known, seen=seen, new_ids=new_ids, here=here)
     try:
-        done = yield from writer.appender.write(plan)
+        done = yield from writer.appender.write(planned)
     except UsageError as error:
         if error.kind != Kind.APPEND_TOO_LARGE or not writer.appender.buffered:
             raise
         yield from flush(writer)  # what is buffered goes first
-        done = yield from writer.appender.write(plan)
+        done = yield from writer.appender.write(planned)
     heads, last = {each.id: each.head for each in done.records}, done.ids[-1] if done.ids else ""
     head = heads.get(last, "") if not last or last in heads else (yield from _head_of(writer, last))
     checkpoint = done.made.id if done.made else None
@@ -160,7 +160,7 @@ def _head_of(writer: Writer, node: str) -> Steps[str]:
     return writer.position.head
 
 
-def _plan(  # noqa: PLR0913  # what one call records; most by keyword
+def plan(  # noqa: PLR0913  # what one call records; most by keyword
     writer: Writer,
     drafts: Sequence[Draft] = (),
     changed: Change | None = None,
@@ -236,7 +236,7 @@ def flush(writer: Writer) -> Steps[None]:
     count = len(writer.appender.buffered)
     while writer.appender.buffered:
         try:
-            yield from writer.appender.write(partial(_plan, writer, put_off=count))
+            yield from writer.appender.write(partial(plan, writer, put_off=count))
         except UsageError as error:
             if error.kind != Kind.APPEND_TOO_LARGE or count == 1:
                 raise

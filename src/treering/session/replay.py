@@ -75,6 +75,7 @@ class Replay:
                 yield name, getattr(stored.card, name), said
         yield "heads", stored.heads.heads, told.heads.heads
         yield "usage", (stored.usage, stored.last_usage), (told.usage, told.last_usage)
+        yield "effects", stored.effects, told.effects
         if told.checkpoint is None or stored.checkpoint is None:
             return  # the checkpoint was pruned, or is a delta over a pruned one: the fold cannot know the context
         yield "checkpoint", stored.checkpoint.id, told.checkpoint.id

@@ -1,8 +1,9 @@
 """The body of `latest`, the snapshot register: the state in it, and the limits that keep it small enough to be written.
 
 `latest` leaves out what it has no room for: it can be read from the journal. It cannot leave out the card, the heads,
-by which the rest is found, and the sums of usage. So records that would make these too large are refused before they
-are acknowledged; no other record is, and none that makes them smaller.
+by which the rest is found, the sums of usage, and unresolved effects, which have a limit of their own. So records that
+would make these too large are refused before they are acknowledged; no other record is, and none that makes them
+smaller.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Early versions kept a checkpoint here that was pruned, and said so."""
     usage: dict[str, int | float] = {}
     last_usage: dict[str, int | float] = {}
+    effects: dict[str, Raw] = {}
     places: list[int] = []
     """Positions of the context's records that are left out, in the order of its nodes; -1: unknown."""
     policy: str = ""
@@ -103,6 +105,7 @@ def encode_adrift(state: SessionState) -> bytes:
         nodes_since=state.nodes_since,
         usage=state.usage,
         last_usage=state.last_usage,
+        effects=state.effects,
         policy=state.policy.name,
     )
     return write_form(line) + b"\n"
@@ -120,6 +123,7 @@ def _state_line(state: SessionState, places: Sequence[int] = ()) -> bytes:
         nodes_since=state.nodes_since,
         usage=state.usage,
         last_usage=state.last_usage,
+        effects=state.effects,
         places=[*places],
         policy=state.policy.name if newest is None and state.context_at == UNKNOWN else "",
     )
@@ -151,7 +155,7 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     state.nodes_since = line.nodes_since
     if line.parent_gone:
         state.checkpoint, state.context_at = None, UNKNOWN
-    state.usage, state.last_usage = dict(line.usage), dict(line.last_usage)
+    state.usage, state.last_usage, state.effects = dict(line.usage), dict(line.last_usage), line.effects
     state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
     if line.places:
         missing = [node for node in dict.fromkeys(state.context.nodes) if node not in state.lines]

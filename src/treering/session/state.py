@@ -24,7 +24,7 @@ from treering.checkpoint.policy import Growth, Policy
 from treering.checkpoint.resolve import apply_body
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import NOTE, Erased
-from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
+from treering.format.record import EMPTY, Record, Skeleton, decode_record, read_brief, skeleton_of_record
 from treering.format.register import Card, one_line
 from treering.format.values import fields_of
 from treering.ids import IdClock
@@ -100,8 +100,8 @@ class SessionState:
         self.nodes_since = 0
         self.usage: dict[str, int | float] = {}
         self.last_usage: dict[str, int | float] = {}
-
-    # queries
+        self.effects: dict[str, Raw] = {}
+        """The unresolved ones, by the id of their note; see `treering.session.effects`."""
 
     @property
     def card(self) -> Card:
@@ -204,8 +204,8 @@ class SessionState:
             self._move(skeleton)
         elif record.type == "checkpoint":
             self._checkpoint(record, skeleton, made)
-        elif record.type == "note" and record.kind == "usage":
-            self.add_usage(skeleton)
+        elif record.type == "note":
+            self.add_note(skeleton, record.body)
         elif record.type == "edit":
             self._edit(record, skeleton)
         self.tally.add(skeleton, record)
@@ -214,7 +214,7 @@ class SessionState:
         """A copy with the card, heads and usage as they will be after these records; nothing else is folded."""
         after = SessionState(self.card, self.policy)
         after.heads, after.usage, after.last_usage = self.heads, self.usage, self.last_usage
-        after.nodes_since = self.nodes_since
+        after.nodes_since, after.effects = self.nodes_since, self.effects
         for record in records:
             if record.type not in ("checkpoint", "edit"):
                 after.apply(msgspec.structs.replace(record, at=after.end), b"")
@@ -299,10 +299,16 @@ class SessionState:
         )
         return Record(at=0, by="", type="checkpoint", id=checkpoint, body=Raw(write_form(body)))
 
-    def add_usage(self, skeleton: Skeleton) -> None:
-        """Add the numbers of a note of usage to the sums."""
-        brief = read_brief(skeleton)
-        numbers: dict[str, Any] = {name: value for name, value in brief.items() if type(value) in (int, float)}
+    def add_note(self, skeleton: Skeleton, body: Raw = EMPTY) -> None:
+        """Fold a note of usage into the sums, and one of an effect into the open ones."""
+        if skeleton.kind.startswith("effect"):
+            from treering.session.effects import folded  # most sessions have none
+
+            self.effects = folded(self.effects, skeleton, body)
+        if skeleton.kind != "usage":
+            return
+        brief: dict[str, Any] = read_brief(skeleton)
+        numbers = {name: value for name, value in brief.items() if type(value) in (int, float)}
         if brief.get("turn") is not False:
             self.last_usage = numbers
         before = {} if brief.get("reset") is True else self.usage  # replaced, not changed: a savepoint may hold it

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         comparing as comparing,
         conversation as conversation,
         edits as edits,
+        effects as effects,
         extending as extending,
         following as following,
         forking as forking,
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = (
-    "comparing", "conversation", "edits", "extending", "following", "forking", "leasing", "navigation", "notes",
-    "open_calls", "past",
-    "pruning", "reading",
+    "comparing", "conversation", "edits", "effects", "extending", "following", "forking", "leasing", "navigation",
+    "notes", "open_calls", "past", "pruning", "reading",
 )  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -7,10 +7,12 @@ from msgspec import UNSET
 
 from treering.checkpoint.policy import find_policy
 from treering.errors import CorruptError, NotFoundError, UsageError
+from treering.format.record import decode_record
 from treering.format.register import Tail
 from treering.journal import read
 from treering.journal.view import View
 from treering.kinds import Kind
+from treering.session.effects import places_in, told
 from treering.session.index import Index
 from treering.session.reader import Readable, Reader
 from treering.session.replica import Replica, Savepoint
@@ -87,7 +89,7 @@ def at(reader: Readable, position: int) -> Steps[Reader]:
     index = Index(skeletons)
     _require_kept(index, today)
     index.give_up(today.pruned)
-    replica = PastReplica(reader.replica, _cut(view, position), index, _state_of(reader, index))
+    replica = PastReplica(reader.replica, _cut(view, position), index, (yield from _state_of(reader, index)))
     past = PastReader(replica)
     yield from _restore(past)
     return past
@@ -114,7 +116,7 @@ def _cut(view: View, position: int) -> View:
     return msgspec.structs.replace(view, tail=Tail(header=header, lines=kept))
 
 
-def _state_of(reader: Readable, index: Index) -> SessionState:
+def _state_of(reader: Readable, index: Index) -> Steps[SessionState]:
     """What the records of an index say, but for context and checkpoint."""
     now, skeletons = reader.replica.state, index.graph.skeletons
     card = msgspec.structs.replace(
@@ -126,8 +128,11 @@ def _state_of(reader: Readable, index: Index) -> SessionState:
     )
     state = SessionState(card, reader.replica.policy)
     state.end, state.heads = index.end, index.heads
-    for row in skeletons.take(skeletons.rows(lambda name: name[:2] == ("note", "usage"))):
-        state.add_usage(row)
+    for row in skeletons.take(skeletons.rows(lambda name: name[0] == "note")):
+        state.add_note(row)
+    if state.effects:
+        lines = yield from reader.replica.lines_at(places_in(state.effects))
+        state.effects = told(state.effects, {at: decode_record(line).body for at, line in lines.items()})
     return state
 
 

@@ -1,0 +1,335 @@
+"""Make calls that change something outside once: record that each begins, and how it ended.
+
+The rules are in `treering.session.effects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UnsetType
+
+from treering.errors import NotFoundError, UnresolvedEffectError, UsageError
+from treering.format import values
+from treering.format.record import Skeleton, read_brief
+from treering.kinds import Kind
+from treering.session.effects import (
+    ABOUT,
+    ABOUT_BYTES_MAX,
+    DONE,
+    EFFECT,
+    FAILED,
+    KEY_BYTES_MAX,
+    LINK,
+    NOT_MADE,
+    UNRESOLVED_MAX,
+    UnresolvedEffect,
+    attempt_of,
+    begin_id,
+    decoded,
+    end_id,
+)
+from treering.session.reader import Readable
+from treering.session.record import plan, record
+from treering.session.recording import Recording
+from treering.session.verbs.reading import payload_in
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+ATTEMPTS_MAX: Final = 1000  # of one key: an agent that begins so often and never makes the call runs in circles
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that changes something outside, as far as it is recorded."""
+
+    key: str
+    """Tells it from all others of the session: pass it on as an idempotency key where the other side takes one."""
+    call: str
+    """The id of the tool call; the key, if none was given."""
+    node: str | None
+    """Where the session stood when the call began; None: before the first node."""
+    time_ms: int
+    """When it began: milliseconds since 1970."""
+    outcome: Literal["unresolved", "done", "failed"]
+    about: Any = None
+    """What was said of it; None once it has ended."""
+    result: Any = None
+    """What it returned, or the error that it failed with; `Erased` if that was erased."""
+    note: str
+    """The note with which it began: erasing it erases what was said of the effect, and its result."""
+
+    @property
+    def is_resolved(self) -> bool:
+        """Its outcome is known."""
+        return self.outcome != "unresolved"
+
+
+class _MetError(Exception):
+    """The effect was recorded by another writer meanwhile."""
+
+    def __init__(self, found: Effect) -> None:
+        super().__init__()
+        self.found = found
+
+
+def effect(writer: Writer, call: str, *, key: str | None = None, about: object = None) -> Steps[Effect]:
+    """Record that a call begins, unless its outcome is known; durable when it returns.
+
+    Make the call if the outcome of the returned effect is `unresolved`, and then `end_effect`. Otherwise it was made
+    before, and its result is in the effect.
+
+    Args:
+        writer: The session.
+        call: The id of the tool call.
+        key: What makes two calls the same one, at most 256 bytes; by default the id of the call. Keys belong to the
+            session, whichever branch it stands on.
+        about: A JSON value of at most 8 KiB for those who have to find out whether it was made.
+
+    Raises:
+        UnresolvedEffectError: It began before, here or in another process, and its end is not recorded. It may have
+            been made: find out, and `end_effect`.
+        UsageError: The key is empty or too long, `about` is too large, or too many effects are unresolved.
+        ConflictError: Another writer writes this exclusive session.
+        UnavailableError: The store did not answer; do not make the call. Begin it again when the store does.
+    """
+    key = _require_key(call if key is None else key)
+    draft = Draft(type="note", kind=EFFECT, brief=None if call == key else {"call": call}, payload=_stored(about))
+    if writer.appender.pending is not None:
+        yield from writer.appender.settle()
+    number, found = yield from _look(writer, key)
+    begin = begin_id(number, key)
+    if found is not None and begin in writer.appender.found and not found.is_resolved:
+        writer.appender.found.discard(begin)  # a call of this handle that had no answer: nothing was made after it
+        return found
+    if found is not None and not found.is_resolved and writer.options.shared:
+        yield from writer.replica.catch_up()  # another writer may have ended it
+        number, found = yield from _look(writer, key)
+
+    def begun() -> Steps[Recording]:
+        number, found = yield from _look(writer, key)
+        if found is not None:
+            raise _MetError(found)
+        _require_few(writer)
+        new = msgspec.structs.replace(draft, id=begin_id(number, key))
+        return (yield from plan(writer, [new], seen=writer.replica.known_view, here=True))
+
+    if found is None:
+        try:
+            yield from writer.appender.write(begun)
+        except _MetError as met:
+            found = met.found
+        else:
+            return _unresolved(*_begun(writer, key))
+    if not found.is_resolved:
+        raise _unknown(found)
+    return found
+
+
+def describe_effect(writer: Writer, key: str, about: object) -> Steps[None]:
+    """Replace what is said of an unresolved effect, for example once the other side told the number of an order.
+
+    Args:
+        writer: The session.
+        key: Of the effect.
+        about: A JSON value of at most 8 KiB.
+
+    Raises:
+        NotFoundError: No effect of that key is unresolved.
+        UsageError: `about` is too large.
+    """
+    payload = _stored(about)
+    begin, known = _begun(writer, key)
+    draft = Draft(type="note", kind=ABOUT, target=known.node, links=_links(begin), payload=payload)
+    yield from record(writer, [draft])
+
+
+def end_effect(
+    writer: Writer, key: str, result: object = None, *, error: object = None, made: bool = True
+) -> Steps[None]:
+    """Record how a call ended: right after it, or later, when you found out what became of it.
+
+    With `durability="turn"` that is recorded when the turn ends; until then a kill leaves it unresolved.
+
+    Args:
+        writer: The session.
+        key: Of the effect.
+        result: What it returned; any value that a payload may have.
+        error: What it failed with, if it did; it counts as made.
+        made: False if it was not made: then it may begin again.
+
+    Raises:
+        NotFoundError: No effect of that key began.
+        UsageError: It ended already, and otherwise; or the call was not made and has a result.
+        ConflictError: Another writer writes this exclusive session.
+        UnavailableError: The store did not answer. Call again.
+    """
+    if not made and not (result is None and error is None):
+        raise UsageError("a call that was not made has no result", kind=Kind.EFFECT)
+    if writer.appender.pending is not None:
+        yield from writer.appender.settle()
+    number, found = yield from _look(writer, key)
+    if found is None and writer.options.shared:
+        yield from writer.replica.catch_up()  # another writer may have begun it
+        number, found = yield from _look(writer, key)
+    if found is None:
+        if number > 1 and not made:
+            return  # that is recorded already
+        raise _no_effect(key)
+    kind, payload = (DONE, result) if error is None else (FAILED, error)
+    draft = Draft(
+        type="note",
+        kind=kind if made else NOT_MADE,
+        id=end_id(number, key),
+        target=found.node,
+        links=_links(begin_id(number, key)),
+        payload=payload,
+    )
+    try:
+        yield from record(writer, [draft])
+    except UsageError as refused:
+        if refused.kind != Kind.DUPLICATE_ID:
+            raise
+        raise UsageError(
+            f"this effect ended otherwise. key={key!r}", kind=Kind.EFFECT, remedy="look at `find_effect`"
+        ) from refused
+
+
+def unresolved_effects(reader: Readable) -> Steps[tuple[Effect, ...]]:
+    """The effects that began and whose end is not recorded, oldest first: they are made right now, or may have been.
+
+    No request. Whoever resumes a session after a kill finds out what became of each, and calls `end_effect`.
+    """
+    yield from ()
+    ended = {(draft.links or {}).get(LINK) for draft in reader.unrecorded if draft.kind in (DONE, FAILED, NOT_MADE)}
+    return tuple(
+        [
+            _unresolved(begin, decoded(each))
+            for begin, each in reader.replica.state.effects.items()
+            if begin not in ended
+        ]
+    )
+
+
+def find_effect(reader: Readable, key: str) -> Steps[Effect | None]:
+    """The effect of that key, whatever became of it; None if it never began, or was not made."""
+    return (yield from _look(reader, key))[1]
+
+
+def _look(reader: Readable, key: str) -> Steps[tuple[int, Effect | None]]:
+    """The last attempt at a key: its number, and what is recorded of it; None if it did not begin yet."""
+    waiting = {draft.id: draft for draft in reader.unrecorded}
+    for number in range(1, ATTEMPTS_MAX + 1):
+        begin, end = begin_id(number, key), end_id(number, key)
+        known = _known(reader, begin)
+        if (put_off := waiting.get(end)) is not None and known is not None:
+            if put_off.kind != NOT_MADE:
+                return number, _ended(_unresolved(begin, known), put_off.kind, put_off.payload)
+        elif known is not None:
+            return number, _unresolved(begin, known)
+        else:
+            rows = yield from _rows(reader, begin, end)
+            if end not in rows or rows[end].kind != NOT_MADE:
+                return number, (yield from _recorded(reader, begin, end, rows))
+    raise UsageError(f"a call began too often. key={key!r}, max={ATTEMPTS_MAX}", kind=Kind.EFFECT)
+
+
+def _known(reader: Readable, begin: str) -> UnresolvedEffect | None:
+    effect = reader.replica.state.effects.get(begin)
+    return None if effect is None else decoded(effect)
+
+
+def _rows(reader: Readable, begin: str, end: str) -> Steps[Mapping[str, Skeleton]]:
+    if not reader.replica.exists:
+        return {}
+    return (yield from reader.replica.ask(lambda look: look.records([begin, end])))
+
+
+def _recorded(reader: Readable, begin: str, end: str, rows: Mapping[str, Skeleton]) -> Steps[Effect | None]:
+    """What two notes say of an effect; None if there is none."""
+    if begin not in rows:
+        return None
+    row = rows[begin]
+    call = read_brief(row).get("call")
+    found = _unresolved(begin, UnresolvedEffect(str(call or _key_of(begin)), row.time, row.at, row.target))
+    if end not in rows:
+        return found
+    lines = yield from reader.replica.lines_at([rows[end].at])
+    yield from reader.blobs.fetch(lines.values())
+    return _ended(found, rows[end].kind, payload_in(lines[rows[end].at], reader))
+
+
+def _unresolved(begin: str, known: UnresolvedEffect) -> Effect:
+    about = None if isinstance(known.about, UnsetType) else values.decode(bytes(known.about))
+    return Effect(
+        key=_key_of(begin),
+        call=known.call,
+        node=known.node,
+        time_ms=known.time,
+        outcome="unresolved",
+        about=about,
+        note=begin,
+    )
+
+
+def _ended(effect: Effect, kind: str, result: object) -> Effect:
+    outcome: Literal["done", "failed"] = "failed" if kind == FAILED else "done"
+    return msgspec.structs.replace(effect, outcome=outcome, about=None, result=result)
+
+
+def _begun(writer: Writer, key: str) -> tuple[str, UnresolvedEffect]:
+    """The unresolved effect of a key, and its note."""
+    for begin, known in writer.replica.state.effects.items():
+        if _key_of(begin) == key:
+            return begin, decoded(known)
+    raise _no_effect(key)
+
+
+def _links(begin: str) -> dict[str, str]:
+    return {LINK: begin, "copy_of": begin}  # erased with it
+
+
+def _key_of(begin: str) -> str:
+    attempt = attempt_of(begin)
+    return attempt[1] if attempt is not None else ""
+
+
+def _require_key(key: str) -> str:
+    size = len(key.encode("utf-8", "surrogatepass"))
+    if not 0 < size <= KEY_BYTES_MAX:
+        raise UsageError(
+            f"the key of an effect has 1 to {KEY_BYTES_MAX} bytes. got={size}",
+            kind=Kind.EFFECT,
+            remedy="take a digest of it",
+        )
+    return key
+
+
+def _stored(about: object) -> object:
+    size = len(values.encode(about))
+    if size > ABOUT_BYTES_MAX:
+        raise UsageError(
+            f"too much is said of an effect: each resume reads it. bytes={size}, max={ABOUT_BYTES_MAX}",
+            kind=Kind.EFFECT,
+            remedy="append it as a message or note, and name that",
+        )
+    return about
+
+
+def _require_few(writer: Writer) -> None:
+    if len(writer.replica.state.effects) >= UNRESOLVED_MAX:
+        raise UsageError(
+            f"too many effects are unresolved: each resume reads them. max={UNRESOLVED_MAX}",
+            kind=Kind.TOO_MANY_EFFECTS,
+            remedy="end some: `unresolved_effects` names them",
+        )
+
+
+def _unknown(found: Effect) -> UnresolvedEffectError:
+    return UnresolvedEffectError(f"the call began before, and may have been made. key={found.key!r}")
+
+
+def _no_effect(key: str) -> NotFoundError:
+    return NotFoundError(f"no such effect began. key={key!r}", kind=Kind.EFFECT)
