@@ -10,12 +10,13 @@ import pytest
 from tests.durability.disk import FAILS, Disk, installed
 from tests.durability.script import REOPENINGS, Player, check, plan
 from tests.faultlog import FaultLog, rounds
+from tests.sampling import few
 from tests.session.oracle import Operation, Oracle, describe, expect
 
 from treering.errors import AccessError, TreeringError, UnavailableError
 
 SEED, LENGTH = 5, 20
-TRIED = 4  # places in the script at which each call fails
+TRIED = few(2, whole=4)  # places in the script at which each call fails
 GO_ON_EVERY = 4
 AFTER = {"ftruncate": "pwrite"}
 """Calls that are made only when another one failed."""

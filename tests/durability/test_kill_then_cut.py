@@ -9,10 +9,11 @@ import pytest
 from tests.durability.disk import Disk, KilledError, installed
 from tests.durability.script import QUIET, Player, check, plan
 from tests.faultlog import FaultLog, rounds
+from tests.sampling import few
 from tests.session.oracle import Oracle, describe, expect
 
 SEED, LENGTH = 9, 20
-TRIED = 8
+TRIED = few(4, whole=8)
 GO_ON_EVERY = 4  # of the states that a power cut can leave
 FOLLOWED = 2  # operations of the next process at every call of which the power may go
 

@@ -12,11 +12,12 @@ import pytest
 from tests.durability.disk import Disk, installed
 from tests.durability.script import Player, check, plan
 from tests.faultlog import FaultLog, rounds
+from tests.sampling import few
 from tests.session.backends import kill, texts
 
 import treering
 
-SEEDS = 2
+SEEDS = few(1, whole=2)
 LENGTH = 26
 REAL_SECTOR_BYTES = 512
 GO_ON_EVERY = 7  # of the states that a power cut can leave

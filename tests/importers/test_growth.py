@@ -15,6 +15,7 @@ from uuid import UUID
 import pytest
 import zstandard
 from tests.roundtrip.authors import AUTHORS
+from tests.sampling import few
 
 from treering.api.store import Store
 from treering.errors import ConflictError
@@ -36,7 +37,7 @@ from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Get
 from treering.store.place import Place
 
-SEEDS = 20
+SEEDS = few(10, whole=20)
 FORMATS = [name for name in AUTHORS if name != "evva"]
 """evva writes a document, and no lines."""
 DAMAGE = (
@@ -124,7 +125,7 @@ def recorded(store: Store, session: str) -> Any:
     return said, view.node, view.heads
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(few(3, whole=6)))
 def test_an_import_in_steps_records_the_same(name: str, seed: int, tmp_path: Path, looks: Looks) -> None:
     """As one in the same steps that reads the whole file each time."""
     random = Random(f"{name} steps {seed}")

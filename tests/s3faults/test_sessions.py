@@ -16,6 +16,7 @@ from tests.concurrency.worker import SESSION, Task, Worker, read_calls, read_jou
 from tests.faultlog import FaultLog, rounds
 from tests.gateway import Act, Gateway
 from tests.s3faults.faults import ACTS, LAYER, SLOW, Chance, Rule, Rules
+from tests.sampling import few
 from tests.session.faults import recorded
 from tests.session.oracle import Oracle, describe, draw, expect, names_of, play
 
@@ -30,7 +31,7 @@ pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
 
 RATE = 0.12
 WEIGHTS: dict[Act, int] = {act: 1 if act in SLOW else 4 for act in ACTS.values() if act != "short"}
-SEEDS = 4
+SEEDS = few(2, whole=4)
 WRITERS = 3
 APPENDS = 6
 OPERATIONS = 40

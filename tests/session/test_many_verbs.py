@@ -26,7 +26,7 @@ from treering.storage.run import run
 from treering.store.place import Place
 from treering.transcript.node import assistant
 
-SEEDS = few(10, whole=20)
+SEEDS = few(6, whole=20)
 VERBS_PER_WALK = 60
 VERBS_PER_REPLAY = 7
 LARGE_CHARACTERS = 270_000  # more than a record holds inline

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sampling import few
 from tests.session.backends import Backend, backend_of, texts
 
 import treering
@@ -80,7 +81,7 @@ class Author:
             self.session.optimize(everything=True)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(few(8, whole=25)))
 def test_each_moment_is_what_it_was(tmp_path: Path, seed: int) -> None:
     """Whatever came later: heads, path, context, state, pages, tree, notes and counts of then."""
     chance = random.Random(seed)

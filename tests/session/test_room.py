@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sampling import few
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend
 from tests.session.test_many_verbs import Walk, all_of
 
@@ -232,7 +233,7 @@ class Large(Walk):
 
 
 @pytest.mark.parametrize("appends", [False, True], ids=["objects", "logs"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(few(6, whole=12)))
 def test_whatever_is_larger_than_the_room_nothing_is_lost_or_refused(seed: int, *, appends: bool) -> None:
     """Verbs by chance with large texts: others see the same, and all records make the same."""
     walk = Large(seed, appends=appends)
@@ -429,7 +430,7 @@ def test_at_its_true_size(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counting.counts == {"Get": 2}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(few(5, whole=10)))
 def test_shared_sessions_beyond_the_room(backend: Backend, seed: int) -> None:
     """Handles that seal, edit and move beside each other: all that was acknowledged is there, and each sees its own."""
     rng = random.Random(seed)

@@ -32,7 +32,7 @@ from treering.transcript.node import user
 
 HANDLES = 3
 VERBS_PER_SCHEDULE = 60
-SEEDS = few(10, whole=20)
+SEEDS = few(6, whole=20)
 
 
 class Met(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from tests.sampling import few
 from tests.session.at_rest import restored_at
 from tests.session.backends import texts
 from tests.session.faults import Meeting, tail_write
@@ -27,7 +28,7 @@ from treering.store.place import Place
 
 HANDLES = 3
 VERBS = 40
-SEEDS = 25
+SEEDS = few(10, whole=25)
 
 
 def in_hand(session: Session) -> tuple[object, ...]:

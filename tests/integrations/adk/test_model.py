@@ -14,12 +14,13 @@ from google.adk.sessions._rewind_utils import rewind_session
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
+from tests.sampling import few
 from tests.session.backends import backend_of
 
 from treering.integrations.adk import TreeringSessionService
 
 Where = dict[str, Any]
-CALLS, SEEDS = 50, 12
+CALLS, SEEDS = 50, few(4, whole=12)
 APPS, USERS, NAMES = ["shop", "desk"], ["ann", "bob"], ["one", "two", "three"]
 KEYS = ["app:a", "app:b", "user:a", "user:b", "a", "b", "temp:a"]
 

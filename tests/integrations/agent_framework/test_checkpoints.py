@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from agent_framework import InMemoryCheckpointStorage, Message, WorkflowCheckpoint, WorkflowCheckpointException
+from tests.sampling import few
 from tests.session.backends import Backend, backend_of, memory_backend
 from tests.session.faults import tail_write
 from tests.storage.processes import start
@@ -22,7 +23,7 @@ from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Request
 from treering.store.place import Place
 
-CALLS, SEEDS = 60, 12
+CALLS, SEEDS = 60, few(4, whole=12)
 WRITERS, EACH = 4, 10
 STEPS = 100
 

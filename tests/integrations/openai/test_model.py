@@ -10,11 +10,12 @@ import pytest
 from agents import RunContextWrapper
 from agents.extensions.memory import AdvancedSQLiteSession
 from agents.usage import Usage
+from tests.sampling import few
 from tests.session.backends import backend_of
 
 from treering.integrations.openai import TreeringSession
 
-CALLS, SEEDS = 60, 12
+CALLS, SEEDS = 60, few(4, whole=12)
 NAMES = ["red", "green", "blue"]
 
 

@@ -11,12 +11,13 @@ from strands.agent.conversation_manager import NullConversationManager, SlidingW
 from strands.types.content import Messages
 from tests.integrations.strands.agents import agent_on, manager_of
 from tests.integrations.strands.fake_model import Call, Calls, Redacted, Reply
+from tests.sampling import few
 from tests.session.at_rest import holding
 from tests.session.backends import Backend, memory_backend
 
 from treering.integrations.strands.repair import close_open_calls
 
-LIVES, STEPS = 30, 25
+LIVES, STEPS = few(10, whole=30), 25
 SECRET = "blocked-"
 
 
