@@ -95,13 +95,13 @@ def assert_reported(place: Damaged, key: str) -> None:
     assert {name: bool(found) for name, found in place.store().verify_all()} == {"other": False, "s": True}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5, "place", "case")
 @pytest.mark.parametrize("register", ["latest", "tail"])
 @pytest.mark.parametrize("case", [*REGISTER_CASES, *CUT_CASES])
 def test_a_damaged_register_is_reported(damaged: Damaged, register: str, case: str) -> None:
     """Opening, looking, copying and deleting a session with a bad register fail alike and leave it as it is.
 
-    One case in three here, all with `make whole`.
+    Each case in one or two kinds of store here, in all with `make whole`.
     """
     change, error, offset = {**REGISTER_CASES, **CUT_CASES}[case]
     if register == "tail" and damaged.driver().appends and case in CUT_CASES:
@@ -126,12 +126,12 @@ def test_a_damaged_register_is_reported(damaged: Damaged, register: str, case: s
     assert damaged.stored() == before
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5, "place", "case")
 @pytest.mark.parametrize("case", [*REGISTER_CASES, *CUT_CASES])
 def test_a_damaged_segment_is_reported_where_it_is_read(damaged: Damaged, case: str) -> None:
     """A bad segment changes nothing about resuming and appending; reading the history names it.
 
-    One case in three here, all with `make whole`.
+    Each case in one or two kinds of store here, in all with `make whole`.
     """
     change, error, _ = {**REGISTER_CASES, **CUT_CASES}[case]
     if case == "newer":

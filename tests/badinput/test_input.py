@@ -130,9 +130,13 @@ class TestServers:
 # names
 
 
+@pytest.mark.sampled(3, "place", "name")
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_a_session(place: Damaged, name: str) -> None:
-    """Every text names a session of its own, in every store; keys stay inside the store and are plain."""
+    """Every text names a session of its own, in every store; keys stay inside the store and are plain.
+
+    Each text in one or two kinds of store here, in all with `make whole`.
+    """
     with place.store().session("a") as session:
         session.append("not this one")
     with place.store().session(NAMES[name], title="T") as session:
@@ -191,6 +195,7 @@ def many_parts(size: int) -> dict[str, object]:
     return {"role": "user", "content": [{"type": "image", "data": picture}, *parts]}
 
 
+@pytest.mark.sampled(2, "place", "size")
 @pytest.mark.parametrize("size", [RECORD_BYTES_MAX + 1, 100_000_000])
 def test_a_record_that_is_too_large_is_refused(place: Damaged, size: int) -> None:
     """A record of 100 MB is refused before any write; the error names the limit, and the session stays usable."""

@@ -98,12 +98,12 @@ def test_fifty_create_one_session_on_disk(on_disk: Crew, fault_log: FaultLog, *,
 @pytest.mark.s3
 @pytest.mark.xdist_group("crews")
 @pytest.mark.parametrize(
-    ("processes", "shared"), [(few(16, 50), False), (few(8, 20), True)], ids=["exclusive", "shared"]
+    ("processes", "shared"), [(few(8, 50), False), (few(5, 20), True)], ids=["exclusive", "shared"]
 )
 def test_many_create_one_session_on_s3(on_s3: Crew, fault_log: FaultLog, processes: int, *, shared: bool) -> None:
     """Of many processes that create a session in a bucket one does; if they share it, all get in.
 
-    Of 16 here, of 50 with `make whole`.
+    Of 8 here, of 50 with `make whole`.
     """
     race(replace(on_s3, processes=processes), fault_log, shared=shared)
 

@@ -163,10 +163,14 @@ MEANWHILE: dict[str, Callable[[Store, str], list[str] | None]] = {
 
 @pytest.mark.s3
 @pytest.mark.xdist_group("crews")
+@pytest.mark.sampled(3, "verb", "meanwhile")
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_request_that_slept(verb: str, meanwhile: str, bed: Bed, fault_log: FaultLog) -> None:
-    """Whichever request is delayed: all records of other writers exist, and its sender learns the outcome."""
+    """Whichever request is delayed: all records of other writers exist, and its sender learns the outcome.
+
+    Each verb in about one of the three ways here, in all with `make whole`.
+    """
     for shared in (False, True):
         for number in range(REQUESTS_MAX):
             slept = bed.sleep(VERBS[verb], number, MEANWHILE[meanwhile], shared=shared)

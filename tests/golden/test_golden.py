@@ -25,13 +25,13 @@ Answer = tuple[object, object]
 """Theirs and ours."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_answers_are_those_of_the_program(
     golden: Golden, kind: str, compared: Counter[tuple[str, str]], done: set[tuple[Path, str]], tmp_path: Path
 ) -> None:
     """Every case of the file is answered as the program answered it, but for what the program drops of the file.
 
-    One kind of question in four here, all with `make whole`.
+    One kind of question in eight here, all with `make whole`.
     """
     done.add((golden.answer, kind))
     dropped = classes(golden)

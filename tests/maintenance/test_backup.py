@@ -293,11 +293,15 @@ def retract(session: treering.Session) -> None:
 DEEDS = {"grow": grow, "seal": seal, "merge": merge, "erase": erase, "retract": retract}
 
 
+@pytest.mark.sampled(3, "deed", "kind", "fresh")
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("kind", ["memory", "logs"])
 @pytest.mark.parametrize("fresh", [True, False])
 def test_what_others_do_meanwhile_never_makes_it_wrong(kind: str, deed: str, *, fresh: bool) -> None:
-    """Somebody appends, seals, merges or erases before each single request: the backup is some moment, and sound."""
+    """Somebody appends, seals, merges or erases before each single request: the backup is some moment, and sound.
+
+    Each deed in one or two of the four ways here, in all with `make whole`.
+    """
     at, ended = 0, False
     while not ended:
         at += 1

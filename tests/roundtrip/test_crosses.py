@@ -50,12 +50,12 @@ def store() -> Iterator[treering.Store]:
     store.close()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("golden", _files())
 def test_a_file_becomes_one_of_every_other_program(golden: Golden, store: treering.Store, tmp_path: Path) -> None:
     """Each program is given what the model saw, in its own words; what it lacks is reported.
 
-    One file in five here, all with `make whole`.
+    One file in ten here, all with `make whole`.
     """
     found = find_format(SYSTEMS[golden.system].format)
     try:

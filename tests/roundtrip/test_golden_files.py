@@ -43,12 +43,12 @@ def store() -> Iterator[treering.Store]:
     store.close()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("golden", _files())
 def test_a_file_comes_out_as_it_went_in(golden: Golden, store: treering.Store, tmp_path: Path) -> None:
     """The export has the bytes of the file, or of its records where others are damaged, and is read as the file was.
 
-    One file in four here, all with `make whole`.
+    One file in eight here, all with `make whole`.
     """
     found = find_format(SYSTEMS[golden.system].format)
     try:

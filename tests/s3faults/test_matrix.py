@@ -263,12 +263,12 @@ def is_told(error: TreeringError, act: Act) -> bool:
     return isinstance(error, UnavailableError) or (act == "short" and isinstance(error, CorruptError))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WRITING)
 def test_each_request_of_each_verb_that_writes(name: str, ground: Ground, fault_log: FaultLog) -> None:
     """What was acknowledged is there; what was not is there whole or not at all, or whole once it was called again.
 
-    One verb in two here, all with `make whole`; all faults at all requests with `make matrix`.
+    One verb in four here, all with `make whole`; all faults at all requests with `make matrix`.
     """
     verb = VERBS[name]
     for spot, fault in chosen(ground, name):
@@ -288,12 +288,12 @@ def test_each_request_of_each_verb_that_writes(name: str, ground: Ground, fault_
         fault_log.record(LAYER, fault, f"each request of each writing verb, not repeated: {outcome}")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", READING)
 def test_each_request_of_each_verb_that_reads(name: str, ground: Ground, fault_log: FaultLog) -> None:
     """It says what is there, or that it could not be read.
 
-    One verb in three here, all with `make whole`; all faults at all requests with `make matrix`.
+    One verb in six here, all with `make whole`; all faults at all requests with `make matrix`.
     """
     verb, expected = VERBS[name], known(ground, name)
     for spot, fault in chosen(ground, name):

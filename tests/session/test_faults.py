@@ -117,7 +117,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.sampled(5, "verb", "loss", "mode")
+@pytest.mark.sampled(10, "verb", "loss", "mode")
 @pytest.mark.parametrize("appends", [False, True], ids=["objects", "logs"])
 @pytest.mark.parametrize("mode", ["exclusive", "shared", "turn"])
 @pytest.mark.parametrize("loss", LOSSES)
@@ -125,7 +125,7 @@ LOSSES = {
 def test_any_request_of_any_verb_may_get_lost(verb: str, loss: str, mode: str, *, appends: bool) -> None:
     """Whichever request is lost: no failed call shows as done, the session continues, and other handles see the same.
 
-    One combination in five here, with each verb, loss and mode; all with `make whole`.
+    One combination in ten here, with each verb, loss and mode; all with `make whole`.
     """
     for number in range(REQUESTS_MAX):
         place, built = build(mode, appends=appends)

@@ -297,6 +297,7 @@ ODD: dict[str, list[Draft]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2, "backend", "name", "filler")
 @pytest.mark.parametrize("name", sorted(ODD))
 @pytest.mark.parametrize(
     ("filler", "chunk_rows"), [(0, 1024), (3, 1024), (290, 100), pytest.param(3000, 1024, marks=pytest.mark.whole)]
@@ -333,6 +334,7 @@ KEPT_BYTES = 1_500_000
 """A limit that takes few of the parts that are read below."""
 
 
+@pytest.mark.sampled(2, "given", "brief")
 @pytest.mark.parametrize("given", [None, "an id that is rather long, as some programs make them"])
 @pytest.mark.parametrize("brief", [None, {"long": "x" * 300}])
 def test_what_is_remembered_takes_about_as_much_memory_as_it_may(

@@ -16,6 +16,7 @@ from strands.agent.conversation_manager import NullConversationManager, SlidingW
 from tests.gateway import Gateway
 from tests.integrations.strands.agents import managed, manager_of, said
 from tests.integrations.strands.fake_model import Call, Calls
+from tests.sampling import few
 from tests.servers import S3Server
 from tests.storage.processes import start
 
@@ -86,10 +87,13 @@ def history(count: int, numbers: int) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("count", [10, 1000, 10_000])
+@pytest.mark.parametrize("count", [10, 1000, few(3_000, whole=10_000)])
 def test_an_agent_resumes_with_two_requests_at_any_length(bucket: Bucket, count: int) -> None:
-    """Two GETs restore 10, 1,000 and 10,000 messages, with the whole history in the context, and with a window."""
-    whole = history(count, 400 if count < 10_000 else 40)
+    """Two GETs restore any number of messages, with the whole history in the context, and with a window.
+
+    As many as 3,000 here, 10,000 with `make whole`.
+    """
+    whole = history(count, 400 if count <= 1000 else 40)
     with bucket.store().session("s") as session:
         for first in range(0, count, 1000):
             session.commit(
