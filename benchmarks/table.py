@@ -75,6 +75,9 @@ CONTESTANTS = {
     "Agent Framework TreeringSessionStore": Entry(
         "agent_framework", "TreeringSessions", largest=10_000, history=1_000, s3=True
     ),
+    "Pydantic AI FileStepStore": Entry("pydantic_ai", "Files", largest=1_000, history=200),
+    "Pydantic AI SqliteStepStore": Entry("pydantic_ai", "Sqlite", largest=10_000, history=1_000),
+    "Pydantic AI TreeringStepStore": Entry("pydantic_ai", "Treering", largest=10_000, history=1_000, s3=True),
     STRANDS_FILES: Entry("strands", "Files", largest=10_000),
     STRANDS_S3: Entry("strands", "S3Objects", largest=10_000, s3=True, disk=False),
     STRANDS_SNAPSHOTS: Entry("strands", "Snapshots", largest=10_000, history=1_000, s3=True),

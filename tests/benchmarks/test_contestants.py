@@ -18,6 +18,7 @@ NEEDS = {
     "adk_database": ["google.adk", "greenlet"],
     "openai": ["agents"],
     "agent_framework": ["agent_framework"],
+    "pydantic_ai": ["pydantic_ai", "pydantic_ai_harness"],
 }
 KEEPERS = [name for name, entry in CONTESTANTS.items() if entry.disk and entry.module != "limits"]
 

@@ -11,6 +11,7 @@ FRAMEWORKS = {
     "claude": "claude_agent_sdk",
     "langgraph": "langgraph",
     "openai": "agents",
+    "pydantic_ai": "pydantic_ai",
     "strands": "strands",
 }
 """By integration: what it imports."""
@@ -18,7 +19,8 @@ FRAMEWORKS = {
 LOADED = """
 import sys
 import treering, treering.integrations, treering.importers, treering.exporters, treering.cli
-frameworks = {"agent_framework", "agents", "google.adk", "strands", "claude_agent_sdk", "langgraph", "langchain_core"}
+frameworks = {"agent_framework", "agents", "google.adk", "strands", "claude_agent_sdk", "langgraph", "langchain_core",
+              "pydantic_ai", "pydantic_ai_harness"}
 print(*sorted(frameworks & sys.modules.keys()))
 """
 

@@ -1,0 +1,122 @@
+"""The `message_history` of a conversation with Pydantic AI, in a session of Treering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
+from treering.errors import HeadMovedError
+from treering.integrations.closable import Closable
+from treering.integrations.opened import OpenSessions
+from treering.integrations.pydantic_ai.conversation import MARK, Conversation, Message, message_in, named
+from treering.integrations.shared import shared_writer
+from treering.session.recording import Change, Recording
+from treering.storage.effects import Job
+from treering.storage.requests import Steps
+
+T = TypeVar("T")
+
+
+class HistorySession(Conversation):
+    """One history, and which one the caller saw."""
+
+    seen: str | None = None
+    """The checkpoint that the caller loaded or saved last; None: there was none."""
+
+    def load(self) -> Steps[list[Any]]:
+        """The history as it is now; empty if there is none."""
+        self.seen = None
+        if not (yield from self.look()):
+            return []
+        yield from self._stand()
+        state = self.writer.replica.state
+        self.seen = state.checkpoint.id if state.checkpoint is not None else None
+        yield from self.writer.blobs.fetch_shown()
+        return [message_in(each.message) for each in self.writer.content.messages(state.context, state.lines)]
+
+    def save(self, history: Sequence[Message]) -> Steps[None]:
+        """Record the history as it is to be from now on, in one append."""
+        yield from self._be_ready()
+        recording = yield from self.writer.appender.write(partial(self._plan, history))
+        self.seen = recording.made.id if recording.made is not None else None
+        yield from self._tidy()
+
+    def _plan(self, history: Sequence[Message]) -> Steps[Recording]:
+        yield from self._stand()
+        recording = Recording(self.writer)
+        newest = recording.checkpoint.id if recording.checkpoint is not None else None
+        if newest != self.seen:
+            raise HeadMovedError(
+                f"the history is not the one that was loaded. expected={self.seen!r}, got={newest!r}",
+                key=self.writer.keys.tail,
+                remedy="load it again, and run the agent on that",
+            )
+        yield from self.keep(recording, history, Change())
+        return recording
+
+
+class TreeringMessageHistory(Closable):
+    """Keeps the messages of one conversation: what `Agent.run` takes as `message_history`.
+
+    Each message is stored once. A history that leaves messages out, as after a compaction, is what is loaded next; what
+    was said before stays in the session.
+    """
+
+    def __init__(self, store: Store | AsyncStore, session: str) -> None:
+        """Nothing is read or written yet.
+
+        Args:
+            store: As `treering.open` returns it. Closing this object does not close it.
+            session: Name of the session in the store.
+        """
+        self.session = session
+        place = store.place
+        self._sessions: OpenSessions[str, HistorySession] = OpenSessions(
+            place.driver, lambda name: HistorySession(shared_writer(place, name, {MARK: {"keeps": "history"}}))
+        )
+
+    async def load(self) -> list[ModelMessage]:
+        """Return the history as it is now, also if another process saved it; empty if there is none."""
+        return _messages(await self._sessions.aside(self._use, lambda session: session.load()))
+
+    async def save(self, messages: Sequence[ModelMessage]) -> None:
+        """Record the history as it is to be from now on: durable when it returns, in one append.
+
+        Args:
+            messages: All of it, as `result.all_messages()` returns it.
+
+        Raises:
+            treering.HeadMovedError: Another process saved the history since this object loaded or saved it.
+            treering.UnavailableError: The store did not answer; the history may be saved.
+        """
+        history = _named(messages)
+        await self._sessions.aside(self._use, lambda session: session.save(history))
+
+    def load_sync(self) -> list[ModelMessage]:
+        """As `load`, for blocking code."""
+        return _messages(self._use(lambda session: session.load()))
+
+    def save_sync(self, messages: Sequence[ModelMessage]) -> None:
+        """As `save`, for blocking code."""
+        history = _named(messages)
+        self._use(lambda session: session.save(history))
+
+    def close(self) -> None:
+        """Bring the card of the session up to date. Load the history again before you go on."""
+        self._sessions.close()
+
+    def _use(self, work: Callable[[HistorySession], Job[T]]) -> T:
+        return self._sessions.use(self.session, work)
+
+
+def _named(messages: Sequence[ModelMessage]) -> list[Message]:
+    return named(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
+
+
+def _messages(history: Sequence[Any]) -> list[ModelMessage]:
+    return ModelMessagesTypeAdapter.validate_python(history)

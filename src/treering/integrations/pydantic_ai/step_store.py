@@ -1,0 +1,163 @@
+"""A step store for the harness of Pydantic AI: the runs of a conversation are in one session of Treering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai_harness.step_persistence import ContinuableSnapshot, RunRecord, StepEvent, ToolEffectRecord
+
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
+from treering.integrations.closable import Closable
+from treering.integrations.opened import OpenSessions
+from treering.integrations.pydantic_ai.conversation import MARK, named
+from treering.integrations.pydantic_ai.steps import Snapshot, StepSession
+from treering.integrations.shared import shared_writer
+from treering.storage.effects import Job
+
+T = TypeVar("T")
+
+NAME: Final = "runs"
+_RUN: Final = TypeAdapter(RunRecord)
+_EVENT: Final = TypeAdapter(StepEvent)
+_EFFECT: Final = TypeAdapter(ToolEffectRecord)
+_OUTCOMES: Final = {"started": None, "completed": "done", "failed": "failed"}
+
+
+class TreeringStepStore(Closable):
+    """Keeps events, snapshots and tool effects of runs: pass it as `StepPersistence(store=...)`.
+
+    All runs of a step store are in one session, which holds each message once; give each conversation a step store of
+    its own name. Several processes may use one at a time, and what all record is kept.
+    """
+
+    def __init__(
+        self, store: Store | AsyncStore, name: str = NAME, *, max_snapshots_per_run: int | None = None
+    ) -> None:
+        """Nothing is read or written yet.
+
+        Args:
+            store: As `treering.open` returns it. Closing this object does not close it.
+            name: Of the session in the store.
+            max_snapshots_per_run: How many snapshots of a run to list, at least 1, besides the newest complete one; by
+                default all. They share their messages, so more of them cost little.
+
+        Raises:
+            ValueError: `max_snapshots_per_run` is less than 1, or no integer.
+        """
+        if max_snapshots_per_run is not None and not isinstance(max_snapshots_per_run, int):
+            raise ValueError(f"max_snapshots_per_run must be an int >= 1 or None, got {max_snapshots_per_run!r}")
+        if max_snapshots_per_run is not None and max_snapshots_per_run < 1:
+            raise ValueError(f"max_snapshots_per_run must be >= 1 or None, got {max_snapshots_per_run!r}")
+        self.name = name
+        self._keep = max_snapshots_per_run
+        place = store.place
+        self._sessions: OpenSessions[str, StepSession] = OpenSessions(
+            place.driver, lambda name: StepSession(shared_writer(place, name, {MARK: {"keeps": "steps"}}))
+        )
+
+    async def register_run(self, record: RunRecord) -> None:
+        """Record what a run is; one of the same id is replaced."""
+        plain = _RUN.dump_python(record, mode="json")
+        await self._perform(lambda session: session.register(record.run_id, plain))
+
+    async def get_run(self, *, run_id: str) -> RunRecord | None:
+        """Return what a run is; None if it was not registered."""
+        plain = await self._perform(lambda session: session.run(run_id))
+        return None if plain is None else _RUN.validate_python(plain)
+
+    async def list_runs(
+        self, *, parent_run_id: str | None = None, conversation_id: str | None = None
+    ) -> list[RunRecord]:
+        """Return the runs that match, by the time at which they started."""
+        runs = [_RUN.validate_python(plain) for plain in await self._perform(lambda session: session.runs())]
+        return sorted(
+            (
+                run
+                for run in runs
+                if parent_run_id in (None, run.parent_run_id) and conversation_id in (None, run.conversation_id)
+            ),
+            key=lambda run: run.started_at,
+        )
+
+    async def append_event(self, event: StepEvent) -> None:
+        """Record an event, once for each idempotency key of a run: durable when it returns."""
+        plain = _EVENT.dump_python(event, mode="json")
+        await self._perform(lambda session: session.add_event(event.run_id, plain, event.idempotency_key))
+
+    async def list_events(self, *, run_id: str) -> list[StepEvent]:
+        """Return the events of a run, in the order in which they were recorded."""
+        return list(map(_EVENT.validate_python, await self._perform(lambda session: session.events(run_id))))
+
+    async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
+        """Record a snapshot, once for each idempotency key of a run: durable when it returns, in one append.
+
+        What is stored are the messages that no snapshot had yet, and how the history differs from the last one.
+
+        Raises:
+            treering.UsageError: A message holds a value that cannot be stored.
+            treering.UnavailableError: The store did not answer; the snapshot may be stored.
+        """
+        history = named(ModelMessagesTypeAdapter.dump_python(snapshot.messages, mode="json"))
+        facts = {
+            "run_id": snapshot.run_id,
+            "step_index": snapshot.step_index,
+            "conversation_id": snapshot.conversation_id,
+            "parent_run_id": snapshot.parent_run_id,
+            "agent_name": snapshot.agent_name,
+            "timestamp": snapshot.timestamp.isoformat(),
+            "state": snapshot.state,
+            "idempotency_key": snapshot.idempotency_key,
+        }
+        key, keep = snapshot.idempotency_key, self._keep
+        await self._perform(lambda session: session.save(snapshot.run_id, facts, history, key=key, keep=keep))
+
+    async def latest_snapshot(self, *, run_id: str, include_interrupted: bool = False) -> ContinuableSnapshot | None:
+        """Return the snapshot of a run that was saved last; by default the last complete one."""
+        found = await self._perform(lambda session: session.newest(run_id, interrupted=include_interrupted))
+        return None if found is None else _snapshot(found)
+
+    async def list_snapshots(self, *, run_id: str, include_interrupted: bool = False) -> list[ContinuableSnapshot]:
+        """Return the snapshots of a run, in the order in which they were saved; by default the complete ones."""
+        return list(
+            map(_snapshot, await self._perform(lambda session: session.every(run_id, interrupted=include_interrupted)))
+        )
+
+    async def record_tool_effect(self, record: ToolEffectRecord) -> None:
+        """Record what became of a call of a tool: durable when it returns. The last word counts.
+
+        Raises:
+            treering.UsageError: The record of a call that began is larger than 8 KiB, or too many calls began.
+        """
+        plain, outcome = _EFFECT.dump_python(record, mode="json"), _OUTCOMES[record.status]
+        await self._perform(
+            lambda session: session.record_effect(record.run_id, record.tool_call_id, plain, outcome=outcome)
+        )
+
+    async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
+        """Return what was recorded last of a call; None if there is nothing."""
+        plain = await self._perform(lambda session: session.effect(run_id, tool_call_id))
+        return _EFFECT.validate_python(plain) if plain else None
+
+    async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
+        """Return the calls of a run that began and whose end is not recorded: after a kill, they may have been made."""
+        found = await self._perform(lambda session: session.unresolved())
+        return [record for plain in found if plain and (record := _EFFECT.validate_python(plain)).run_id == run_id]
+
+    def close(self) -> None:
+        """Bring the card of the session up to date. The step store may be used again."""
+        self._sessions.close()
+
+    async def _perform(self, work: Callable[[StepSession], Job[T]]) -> T:
+        return await self._sessions.aside(self._sessions.use, self.name, work)
+
+
+def _snapshot(found: Snapshot) -> ContinuableSnapshot:
+    facts: dict[str, Any] = found.facts
+    return _SNAPSHOT.validate_python(facts | {"messages": found.history})
+
+
+_SNAPSHOT: Final = TypeAdapter(ContinuableSnapshot)

@@ -1,0 +1,104 @@
+"""The message history of a conversation, and the media store."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai_harness.media import MediaContext, MediaStore, externalize_media, media_uri_for, restore_media
+from tests.session.backends import Backend, memory_backend
+
+import treering
+from treering.integrations.pydantic_ai import TreeringMediaStore, TreeringMessageHistory
+
+
+def count(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+    """A model that says how many messages it was shown."""
+    return ModelResponse(parts=[TextPart(f"I see {len(messages)}")])
+
+
+AGENT = Agent(FunctionModel(count))
+
+
+async def test_a_conversation_goes_on_in_another_process(anywhere: Backend) -> None:
+    """What one process saved the next one loads; each message is stored once."""
+    for turn in range(3):
+        async with TreeringMessageHistory(anywhere.store(), "talk") as history:
+            before = await history.load()
+            assert len(before) == 2 * turn
+            result = await AGENT.run("and?", message_history=before)
+            assert result.output == f"I see {2 * turn + 1}"
+            await history.save(result.all_messages())
+            assert await history.load() == result.all_messages()
+    view = anywhere.store().view("talk")
+    assert [node.role for node in view.nodes()] == ["user", "assistant"] * 3
+
+
+def test_blocking_code_has_the_same() -> None:
+    """Without a loop of its own; a conversation that was never saved is empty."""
+    backend = memory_backend()
+    history = TreeringMessageHistory(backend.store(), "talk")
+    assert history.load_sync() == []
+    result = asyncio.run(AGENT.run("hello"))
+    history.save_sync(result.all_messages())
+    assert TreeringMessageHistory(backend.store(), "talk").load_sync() == result.all_messages()
+
+
+async def test_of_two_processes_the_second_one_is_told() -> None:
+    """Who saves over a history that another process saved meanwhile is refused, and may load it and go on."""
+    backend = memory_backend()
+    one, other = (TreeringMessageHistory(backend.store(), "talk") for _ in range(2))
+    await one.save((await AGENT.run("one")).all_messages())
+    with pytest.raises(treering.HeadMovedError, match="load it again"):
+        await other.save((await AGENT.run("other")).all_messages())
+    now = await other.load()
+    await other.save((await AGENT.run("other", message_history=now)).all_messages())
+    assert len(await one.load()) == 4
+
+
+async def test_a_history_may_leave_out_and_come_back() -> None:
+    """What is loaded is what was saved last; what was left out is still in the session, and may be shown again."""
+    backend = memory_backend()
+    history = TreeringMessageHistory(backend.store(), "talk")
+    whole = (await AGENT.run("two", message_history=(await AGENT.run("one")).all_messages())).all_messages()
+    for shown in (whole, whole[2:], [], whole[:1], whole, [whole[3], whole[0]]):
+        await history.save(shown)
+        assert await TreeringMessageHistory(backend.store(), "talk").load() == shown
+    assert len(list(backend.store().view("talk").nodes())) == 4
+    assert backend.store().verify("talk") == []
+
+
+async def test_media_are_kept_by_their_digest(anywhere: Backend) -> None:
+    """Bytes come back under the harness's URI, with the metadata of the first put; unknown ones are told."""
+    store = TreeringMediaStore(anywhere.store())
+    assert isinstance(store, MediaStore)
+    data = b"\x00\n{}" * 1000
+    uris = await asyncio.gather(
+        *(store.put(data, context=MediaContext(media_type="image/png", metadata={"by": "me"})) for _ in range(3))
+    )
+    assert set(uris) == {media_uri_for(data)}
+    assert await store.put(data) == uris[0]
+    assert await store.get(uris[0]) == data
+    assert dict(await store.get_metadata(uris[0])) == {"by": "me"}
+    absent = media_uri_for(b"absent")
+    assert (await store.exists(uris[0]), await store.exists(absent)) == (True, False)
+    for call in (store.get, store.get_metadata):
+        with pytest.raises(FileNotFoundError):
+            await call(absent)
+    with pytest.raises(ValueError, match="not a media URI"):
+        await store.get("file:///etc/passwd")
+    assert await store.public_url(uris[0]) is None
+    linked = TreeringMediaStore(anywhere.store(), public_url=lambda uri, _: f"https://example.org/{uri[-4:]}")
+    assert await linked.public_url(uris[0]) == f"https://example.org/{uris[0][-4:]}"
+
+
+async def test_the_harness_moves_large_parts_there() -> None:
+    """A payload that the harness externalizes is restored from it."""
+    store = TreeringMediaStore(memory_backend().store())
+    payload = [{"kind": "binary", "data": "QUJD" * 50_000, "media_type": "image/png"}, {"text": "x" * 100_000}]
+    moved = await externalize_media(payload, media_store=store, threshold_bytes=64 * 1024)
+    assert len(str(moved)) < 110_000
+    assert await restore_media(moved, media_store=store) == payload

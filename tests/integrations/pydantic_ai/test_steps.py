@@ -1,0 +1,252 @@
+"""What the step store keeps: the same as the harness's own in memory, shared, durable, from several processes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from benchmarks import workload
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai_harness.step_persistence import (
+    ContinuableSnapshot,
+    InMemoryStepStore,
+    RunRecord,
+    StepEvent,
+    StepStore,
+    ToolEffectRecord,
+)
+from tests.session.backends import Backend, memory_backend
+from tests.session.faults import Unreliable, tail_write
+
+import treering
+from treering.integrations.pydantic_ai import TreeringStepStore
+from treering.storage.faulty import Fault
+
+STEPS, RUNS = 120, ("run/1", "run 2", "r" * 200)
+MOMENT = datetime(2026, 11, 26, 12, tzinfo=UTC)
+SNAPSHOTS, MESSAGE_BYTES = 100, 2048
+STORED, REQUESTS_A_SAVE = 2.2, 1.6
+"""At most: bytes for each byte of text, log and `latest` included; requests of a save, seals included."""
+
+
+def message(number: int) -> ModelMessage:
+    """A message of a conversation, the same each time."""
+    when = MOMENT + timedelta(seconds=number)
+    if number % 2:
+        return ModelResponse(parts=[TextPart(f"answer {number}")], timestamp=when, model_name="m")
+    return ModelRequest(parts=[UserPromptPart(f"question {number}", timestamp=when)], timestamp=when)
+
+
+class Beside:
+    """The same calls for a step store of ours, opened anew now and then, and for the harness's own in memory."""
+
+    def __init__(self, backend: Backend, rng: random.Random, keep: int | None) -> None:
+        self.backend, self.rng, self.keep = backend, rng, keep
+        self.theirs = InMemoryStepStore(max_snapshots_per_run=keep)
+        self.ours = self.opened()
+        self.count = 0
+
+    def opened(self) -> TreeringStepStore:
+        """Ours, as another process has it."""
+        return TreeringStepStore(self.backend.store(), max_snapshots_per_run=self.keep)
+
+    async def step(self) -> None:
+        """One call that records something."""
+        self.count += 1
+        if self.rng.random() < 0.15:
+            self.ours = self.opened()
+        run, kind = self.rng.choice(RUNS), self.rng.randrange(5)
+        if kind == 0:
+            await self.both("register_run", RunRecord(run_id=run, agent_name=f"a{self.count}", started_at=self.time()))
+        elif kind == 1:
+            key = self.rng.choice([None, f"{self.rng.randrange(4)}:event"])
+            event = StepEvent(run_id=run, kind="run_started", step_index=1, timestamp=self.time(), idempotency_key=key)
+            await self.both("append_event", event)
+        elif kind == 2:
+            await self.effect(run)
+        else:
+            await self.snapshot(run)
+
+    async def snapshot(self, run: str) -> None:
+        """A history that goes on, leaves out, or repeats."""
+        first = self.rng.choice([0, 0, self.rng.randrange(4)])
+        history = [message(number) for number in range(first, first + self.rng.randrange(6))]
+        if history and self.rng.random() < 0.2:
+            history.append(self.rng.choice(history))
+        key = self.rng.choice([None, None, f"{self.rng.randrange(8)}:{self.rng.randrange(2)}", "without a number"])
+        state: Any = self.rng.choice(["complete", "interrupted"])
+        await self.both(
+            "save_snapshot",
+            ContinuableSnapshot(
+                run_id=run, step_index=self.count, messages=history, timestamp=self.time(), state=state,
+                idempotency_key=key,
+            ),
+        )  # fmt: skip
+
+    async def effect(self, run: str) -> None:
+        """A call that begins, is said more of, ends, or is recorded anew."""
+        status: Any = self.rng.choice(["started", "started", "completed", "failed"])
+        record = ToolEffectRecord(
+            tool_call_id=f"call {self.rng.randrange(3)}", tool_name="pay", run_id=run, status=status,
+            started_at=self.time(), effect_summary=f"number {self.count}",
+        )  # fmt: skip
+        await self.both("record_tool_effect", record)
+
+    def time(self) -> datetime:
+        """A moment of its own."""
+        return MOMENT + timedelta(seconds=self.count)
+
+    async def both(self, verb: str, value: object) -> None:
+        """The same call for both."""
+        for store in (self.ours, self.theirs):
+            await getattr(store, verb)(value)
+
+    async def compare(self) -> None:
+        """Both tell the same."""
+        assert await self.ours.list_runs() == await self.theirs.list_runs()
+        for run in RUNS:
+            assert await self.ours.get_run(run_id=run) == await self.theirs.get_run(run_id=run)
+            assert await self.ours.list_events(run_id=run) == await self.theirs.list_events(run_id=run)
+            for also in (False, True):
+                mine = await self.ours.list_snapshots(run_id=run, include_interrupted=also)
+                assert mine == await self.theirs.list_snapshots(run_id=run, include_interrupted=also)
+                last = await self.ours.latest_snapshot(run_id=run, include_interrupted=also)
+                assert last == await self.theirs.latest_snapshot(run_id=run, include_interrupted=also)
+            told = await self.ours.list_unresolved_tool_effects(run_id=run)
+            own = await self.theirs.list_unresolved_tool_effects(run_id=run)
+            assert sorted(told, key=lambda each: each.tool_call_id) == sorted(own, key=lambda each: each.tool_call_id)
+            for call in range(3):
+                one = await self.ours.get_tool_effect(run_id=run, tool_call_id=f"call {call}")
+                assert one == await self.theirs.get_tool_effect(run_id=run, tool_call_id=f"call {call}")
+
+
+@pytest.mark.parametrize("keep", [None, 1, 3])
+async def test_it_tells_what_the_harness_tells(keep: int | None) -> None:
+    """Random calls for it and for the harness's own store give the same answers, also in another process."""
+    rng = random.Random(f"steps {keep}")
+    beside = Beside(memory_backend(), rng, keep)
+    for number in range(STEPS):
+        await beside.step()
+        if number % 10 == 9:
+            await beside.compare()
+    beside.ours = beside.opened()
+    await beside.compare()
+    assert beside.backend.store().verify("runs") == []
+
+
+async def test_several_processes_record_at_once(anywhere: Backend) -> None:
+    """What all record is kept, and each sees it; on disk and in buckets."""
+    stores = [TreeringStepStore(anywhere.store(), "c") for _ in range(3)]
+    assert isinstance(stores[0], StepStore)
+
+    async def work(number: int) -> None:
+        for step in range(4):
+            run = f"run {number}"
+            await stores[number].append_event(StepEvent(run_id=run, kind="run_started", step_index=step))
+            history = [message(each) for each in range(step + 1)]
+            await stores[number].save_snapshot(ContinuableSnapshot(run_id=run, step_index=step, messages=history))
+
+    await asyncio.gather(*map(work, range(3)))
+    for store in stores:
+        for number in range(3):
+            found = await store.list_snapshots(run_id=f"run {number}")
+            assert [len(each.messages) for each in found] == [1, 2, 3, 4]
+            assert [event.step_index for event in await store.list_events(run_id=f"run {number}")] == [0, 1, 2, 3]
+    ids = [node.id for node in anywhere.store().view("c").nodes()]
+    assert len(ids) == len(set(ids)) == 4  # each message once
+
+
+async def test_what_a_snapshot_costs() -> None:
+    """Messages are shared: 100 snapshots of a growing history take about its text, and each save a request."""
+    texts = list(workload.even_texts(2 * SNAPSHOTS, MESSAGE_BYTES))
+    backend = memory_backend()
+    store, counts = backend.counted()
+    steps, history = TreeringStepStore(store), list[ModelMessage]()
+    for step in range(SNAPSHOTS):
+        history.append(ModelRequest(parts=[UserPromptPart(texts[2 * step])]))
+        history.append(ModelResponse(parts=[TextPart(texts[2 * step + 1])]))
+        key = f"{step}:{step}:complete"
+        await steps.save_snapshot(
+            ContinuableSnapshot(run_id="r", step_index=step, messages=list(history), idempotency_key=key)
+        )
+    assert counts.total / SNAPSHOTS <= REQUESTS_A_SAVE
+    steps.close()
+    assert sum(map(len, backend.snapshot().values())) <= STORED * sum(map(len, texts))
+    store, counts = backend.counted()
+    found = await TreeringStepStore(store).latest_snapshot(run_id="r")
+    assert found is not None
+    assert found.messages == history
+    assert counts.counts == {"Get": 2}
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+async def test_a_save_without_an_answer_can_be_repeated(fault: Fault) -> None:
+    """With an idempotency key it is there once; so is an event, and an effect."""
+    unreliable = Unreliable()
+    store = TreeringStepStore(unreliable.store)
+    await store.register_run(RunRecord(run_id="r"))
+    snapshot = ContinuableSnapshot(run_id="r", step_index=1, messages=[message(0)], idempotency_key="0:1")
+    event = StepEvent(run_id="r", kind="run_started", step_index=1, idempotency_key="0:1")
+    effect = ToolEffectRecord(tool_call_id="c", tool_name="pay", run_id="r", status="started")
+    for verb, value in (("save_snapshot", snapshot), ("append_event", event), ("record_tool_effect", effect)):
+        unreliable.plan.arm(fault, tail_write)
+        with pytest.raises(treering.UnavailableError):
+            await getattr(store, verb)(value)
+        await getattr(store, verb)(value)
+    assert await store.list_snapshots(run_id="r") == [snapshot]
+    assert await store.list_events(run_id="r") == [event]
+    assert await store.list_unresolved_tool_effects(run_id="r") == [effect]
+
+
+async def test_effects_are_those_of_the_session() -> None:
+    """What the harness records of a call is an effect: whoever resumes the session is told of it as well."""
+    backend = memory_backend()
+    store = TreeringStepStore(backend.store(), "c")
+    started = ToolEffectRecord(tool_call_id="call-1", tool_name="pay", run_id="r", status="started")
+    await store.record_tool_effect(started)
+    (told,) = backend.store().view("c").unresolved_effects()
+    assert (told.call, told.key, told.about["tool_name"]) == ("call-1", "r/call-1", "pay")
+    long = replace(started, tool_call_id="x" * 300, run_id="r" * 200)
+    await store.record_tool_effect(long)
+    assert await store.list_unresolved_tool_effects(run_id="r" * 200) == [long]
+    with pytest.raises(treering.UsageError, match="too much"):
+        await store.record_tool_effect(replace(started, effect_summary="x" * 9000))
+
+
+async def test_large_parts_are_blobs_and_can_be_erased() -> None:
+    """An image is stored once, as bytes; erasing its message erases it in all snapshots."""
+    backend = memory_backend()
+    image = BinaryContent(data=random.Random(1).randbytes(100_000), media_type="image/png")
+    history: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart(["look", image])]),
+        ModelResponse(parts=[ToolCallPart("draw", {"size": 1}, tool_call_id="c")]),
+        ModelRequest(parts=[ToolReturnPart("draw", image, tool_call_id="c")]),
+    ]
+    store = TreeringStepStore(backend.store(), "c")
+    for step in range(3):
+        await store.save_snapshot(ContinuableSnapshot(run_id="r", step_index=step, messages=history[: step + 1]))
+    dump = ModelMessagesTypeAdapter.dump_json
+    saved = [dump(each.messages) for each in await store.list_snapshots(run_id="r")]
+    assert saved == [dump(history[: n + 1]) for n in range(3)]
+    assert sum(len(data) for data in backend.snapshot().values()) < 130_000
+    store.close()
+    with backend.store().session("c", shared=True) as session:
+        assert session.erase(*[node.id for node in session.nodes() if node.role == "user"]).blobs_deleted
+    left = await TreeringStepStore(backend.store(), "c").list_snapshots(run_id="r")
+    assert [[part.content for part in each.messages[0].parts] for each in left] == [["[erased]"]] * 3
+    assert left[2].messages[1] == history[1]
+    assert sum(len(data) for data in backend.snapshot().values()) < 30_000
