@@ -22,7 +22,7 @@ from treering.format.register import Card, Latest
 from treering.journal import marker
 from treering.journal.merge import DELETES_MAX
 from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister, swap_all
-from treering.journal.resume import Registers, look, resume
+from treering.journal.resume import Registers, look, resume, unused
 from treering.journal.view import View, empty_tail
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Steps, Written
@@ -52,6 +52,7 @@ def create(
     nonce: str,
     now_ms: int,
     born: Birth = _UNBORN,
+    absent: bool = False,
 ) -> Steps[View]:
     """Create a session under a free name: never used, or deleted.
 
@@ -63,6 +64,7 @@ def create(
         nonce: Names this write, and the marker; never used again.
         now_ms: The time for the marker, in milliseconds since 1970.
         born: Which records the session begins with; none by default.
+        absent: There was no object of that name when the caller looked, so that nobody has to look again.
 
     Returns:
         A view with an empty tail; the first append writes the tail.
@@ -76,7 +78,7 @@ def create(
         seen = born.seen
         yield from ask(marker.put_of(keys, card), Written)  # rule: mark-load
     else:
-        seen = yield from free_name(keys, nonce=nonce)  # rule: mark-behind-look
+        seen = yield from free_name(keys, nonce=nonce, absent=absent)  # rule: mark-behind-look
         yield from ask(marker.put_of(keys, card), Written)  # rule: mark-creation, mark-behind-look before this
     card = msgspec.structs.replace(
         card,
@@ -108,7 +110,7 @@ def create(
     return view
 
 
-def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
+def free_name(keys: SessionKeys, *, nonce: str, absent: bool = False) -> Steps[Registers]:
     """Make sure that a name is free: both registers hold tombstones. Creation replaces the one in `latest`.
 
     If the name was never used, or was purged, tombstones of a life that never was are written first.
@@ -116,11 +118,15 @@ def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
     Args:
         keys: The session.
         nonce: Names the tombstones.
+        absent: There was no object of that name when the caller looked. The tombstones are written only where there
+            still is none, so a look that is old does no harm.
 
     Raises:
         ConflictError: The session exists.
         UnavailableError: The store did not answer, or other processes create and delete faster than this one reads.
     """
+    if absent and (tombstones := (yield from _put_tombstones(unused(keys), nonce))) is not None:
+        return tombstones
     attempts = Attempts(keys.latest)
     while attempts.another():
         seen = yield from look(keys)

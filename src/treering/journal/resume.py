@@ -134,6 +134,12 @@ class Registers:
         )
 
 
+def unused(keys: SessionKeys) -> Registers:
+    """What a read of a name finds that was never used, or was purged."""
+    missing = NotFoundError(f"there is no session {keys.session!r}", kind=Kind.SESSION, key=keys.latest)
+    return Registers(keys, missing, missing)
+
+
 def read_registers(sessions: Sequence[SessionKeys]) -> Steps[list[tuple[Answer, Answer]]]:
     """Read `latest` and the tail of each session of a store, in parallel."""
     latest = tuple(Get(keys.latest, register=True) for keys in sessions)

@@ -54,12 +54,19 @@ class Creation:
         self._prepare = prepare
         self.is_new = False
         """The session did not exist when this handle was opened, and no other writer created it since."""
+        self._absent = False
+        """There was no object of the session when this handle looked last."""
         self._lives: list[str] = []
         """Generations that this handle tried to create: an earlier try may have succeeded without an answer."""
 
-    def expect(self) -> None:
-        """Start before the first node, of a session that does not exist yet."""
+    def expect(self, *, absent: bool = False) -> None:
+        """Start before the first node, of a session that does not exist yet.
+
+        Args:
+            absent: Nothing of it is stored, not even what a deletion leaves.
+        """
         self.is_new = True
+        self._absent = absent
         self._replica.forget(self.card)
         self._blobs.at_hand = {}
         self._replica.met = False
@@ -80,7 +87,7 @@ class Creation:
         self._lives.append(new_nonce())  # rule: create-under-new-life
         try:
             view = yield from journal.life.create(
-                keys, card, lines, life=self._lives[-1], nonce=new_nonce(), now_ms=now_ms()
+                keys, card, lines, life=self._lives[-1], nonce=new_nonce(), now_ms=now_ms(), absent=self._absent
             )
         except ConflictError as error:
             if self._options.shared:

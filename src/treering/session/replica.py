@@ -370,6 +370,8 @@ class Replica:
             return session.index.Index()
         if self._index is not None:
             self._index = self._extended(self._index, self.known_view)
+        if self._index is None and not self.view.end:
+            self._index = session.index.Index()
         if self._index is None:
             _, skeletons = yield from journal.read.skeletons(self.keys, self.view.life, end=self.view.end)
             if len(skeletons) < self.view.end:

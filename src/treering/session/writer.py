@@ -140,7 +140,7 @@ class Writer:
         except NotFoundError as error:
             if not self.options.create or error.kind not in (Kind.SESSION, Kind.SESSIONDELETED):
                 raise
-            self.creation.expect()
+            self.creation.expect(absent=error.kind == Kind.SESSION)
             return
         self.creation.is_new = False
         self.upkeep.measure()
