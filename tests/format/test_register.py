@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
+from tests.session.backends import memory_backend
 
 from treering.errors import CorruptError, FormatVersionError, UsageError
 from treering.format.frames import add_check, compress, remove_check, skippable
 from treering.format.line import close_line
+from treering.format.paths import Marker, latest_key
 from treering.format.record import Record, encode_record
 from treering.format.register import (
     CARD_BYTES_MAX,
@@ -24,6 +26,7 @@ from treering.format.register import (
     decode_tail,
     encode_latest,
     encode_tail,
+    may_be_tombstone,
     one_line,
 )
 
@@ -299,6 +302,26 @@ def test_card_of_longest_id() -> None:
     session = "".join(chr(0x1F300 + i * 7919 % 0x2FF) for i in range(2000))
     data = encode_latest(Card(session=session, life="l", write="w"), [])
     assert decode_card(data[:CARD_BYTES_MAX], key="k").session == session
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40),
+    st.text("0123456789abcdef", min_size=12, max_size=12),
+    st.text("ghijklmnopqrstuv", max_size=40),
+)
+def test_a_tombstone_is_known_by_its_size(name: str, nonce: str, folder: str) -> None:
+    """No tombstone is larger than what may be one, whatever the name of its session."""
+    marker = Marker.of(10**12, folder, nonce + folder, nonce).text
+    card = Card(session=name, life=nonce[::-1], write=nonce[3:] + nonce[:3], updated=10**13, marker=marker, dead=True)
+    assert may_be_tombstone(len(encode_latest(card, ())), name)
+
+
+def test_a_session_is_known_by_its_size() -> None:
+    """What is created under a usual name is larger than any tombstone."""
+    backend = memory_backend()
+    for name in ("a", "7d1c7f0e-6a51-4a3e-b5b4-0f2a3c9d8e11", "fix-login"):
+        backend.store().session(name).append("x")
+        assert not may_be_tombstone(len(backend.snapshot()[latest_key("", name)]), name)
 
 
 def test_large_card_refused() -> None:

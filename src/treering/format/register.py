@@ -49,8 +49,10 @@ REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
 """Part of that reserved for erasures: their list, and tombstones longer than the payloads they replace."""
 CARD_BYTES_MAX: Final = 8192
-SEGMENTS_NAMED_MAX: Final = 8
 """Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
+SEGMENTS_NAMED_MAX: Final = 8
+TOMBSTONE_BYTES_MAX: Final = 240
+"""Most bytes of a tombstone of `latest` besides the name of its session; it has few fields, all of them short."""
 FIRST_PROMPT_BYTES_MAX: Final = 200
 ROOM_BYTES: Final = REGISTER_BYTES_MAX - RESERVE_BYTES
 """Most bytes of the records in a tail, and of the body of `latest`."""
@@ -392,6 +394,14 @@ def _encode_card(card: Card) -> bytes:
 def card_bytes(card: Card) -> int:
     """Bytes of a card, as stored."""
     return len(_encode_card(card))
+
+
+def may_be_tombstone(size: int, session: str) -> bool:
+    """Whether a `latest` of so many bytes may be the tombstone of a session; larger ones never are."""
+    try:
+        return size <= TOMBSTONE_BYTES_MAX + len(msgspec.json.encode(session))
+    except UnicodeEncodeError:  # no session of ours has such a name
+        return True
 
 
 def longest_of(card: Card) -> str:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from claude_agent_sdk import fold_session_summary, list_sessions_from_store, project_key_for_directory
 from tests.integrations.claude.conftest import opened
@@ -14,9 +15,15 @@ from tests.integrations.claude.scribe import PROJECT, Scribe, key_of
 from tests.session.backends import Backend
 from tests.storage.processes import wait_until
 
+from treering.api.store import Store
 from treering.errors import CorruptError
+from treering.ids import now_ms
 from treering.importers import FileImporter
-from treering.storage.requests import Put
+from treering.integrations.claude import TreeringSessionStore
+from treering.programs.common.times import write_time
+from treering.storage.requests import Answer, Batch, Listed, Put
+from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 
 async def summaries(backend: Backend) -> dict[str, Any]:
@@ -113,6 +120,50 @@ async def test_the_newest_is_the_last_written(near: Backend) -> None:
     await opened(near).append(first.key, first.turn("three"))
     times = {row["session_id"]: row["mtime"] for row in await opened(near).list_sessions(PROJECT)}
     assert times[first.session] > times[second.session]
+
+
+class OneSecond(DriverWrapper):
+    """Tells one time for everything that is stored, as an object store does for what is written within a second."""
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run the batch; see `Driver.execute`."""
+        return tuple(
+            Listed(
+                tuple(msgspec.structs.replace(entry, modified_ms=1_700_000_000_000) for entry in answer.entries),
+                more=answer.more,
+            )
+            if isinstance(answer, Listed)
+            else answer
+            for answer in self.inner.execute(batch)
+        )
+
+
+async def test_the_newest_of_one_second(near: Backend) -> None:
+    """Of conversations that were written within one second, the one that was appended to last comes last in time."""
+    store, scribes = TreeringSessionStore(Store(Place(OneSecond(near.driver())))), [Scribe() for _ in range(4)]
+    for scribe in (*scribes, scribes[1]):
+        said = [entry | {"timestamp": write_time(now_ms())} for entry in scribe.turn("go on")]
+        await store.append(scribe.key, said)
+        done_ms = now_ms()
+        wait_until(lambda: now_ms() > done_ms)  # noqa: B023  # called at once
+    for _ in range(2):
+        rows = sorted(await store.list_sessions(PROJECT), key=lambda row: row["mtime"])
+        assert [row["session_id"] for row in rows] == [scribes[place].session for place in (0, 2, 3, 1)]
+        summed = {row["session_id"]: row["mtime"] for row in await store.list_session_summaries(PROJECT)}
+        assert summed == {row["session_id"]: row["mtime"] for row in rows}
+        await store.close()
+
+
+async def test_closing_is_no_activity(near: Backend) -> None:
+    """A conversation that is closed after others were appended to is no newer than they are."""
+    first, second, slow = Scribe(), Scribe(), opened(near)
+    await slow.append(first.key, first.turn("one"))
+    appended_ms = max(row["mtime"] for row in await slow.list_sessions(PROJECT))
+    wait_until(lambda: time.time_ns() // 1_000_000 > appended_ms + 20)  # clocks of disks tick more slowly
+    await opened(near).append(second.key, second.turn("two"))
+    await slow.close()
+    times = {row["session_id"]: row["mtime"] for row in await opened(near).list_sessions(PROJECT)}
+    assert times[second.session] > times[first.session]
 
 
 async def test_other_sessions_beside(near: Backend) -> None:

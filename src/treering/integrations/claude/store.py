@@ -241,7 +241,8 @@ class TreeringSessionStore(SessionStore):
         return self._run(load(self._place.namespace(address.project).reader(address.name, NAME)))
 
     def _listed(self, project: str, below: str | None) -> list[catalogue.Listed]:
-        return self._run(catalogue.listed(self._place.namespace(project).prefix, project, below=below))
+        prefix, appends = self._place.namespace(project).prefix, self._place.driver.appends
+        return self._run(catalogue.listed(prefix, project, appends=appends, below=below))
 
     def _summaries(self, project: str) -> list[tuple[catalogue.Listed, dict[str, Any]]]:
         prefix, appends = self._place.namespace(project).prefix, self._place.driver.appends
