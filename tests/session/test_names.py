@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import fsspec
+import msgspec
 import pytest
 from fsspec.implementations.dirfs import DirFileSystem
-from tests.session.backends import Backend, kill
+from tests.session.backends import Backend, kill, memory_backend
 
 import treering
 from treering.errors import NotFoundError
+from treering.storage.requests import Answer, Batch, Get, List
+from treering.storage.wrapper import DriverWrapper
 
 
 def test_a_handle_says_whether_its_session_is_new(backend: Backend) -> None:
@@ -100,3 +103,58 @@ async def test_an_asynchronous_store_deletes_alike(backend: Backend) -> None:
     with pytest.raises(NotFoundError):
         await backend.async_store().delete("never")
     await backend.async_store().delete("never", missing_ok=True)
+
+
+NAMES = (
+    "mine",
+    "mine/agent",
+    "mine-too",
+    "min",
+    "minf",
+    "Mine",
+    ".mine",
+    "con",
+    "con/x",
+    "m.",
+    "m.x",
+    "mine/" + "x" * 200,
+)
+
+
+@pytest.mark.parametrize("begins", ["", "mine", "mine/", ".", "con", "m.", "M", "mine/xxx", "nobody"])
+def test_sessions_whose_names_begin_alike(begins: str, backend: Backend) -> None:
+    """Only sessions whose names begin so, whatever they are in keys; of others with short names nothing is read."""
+    for name in NAMES:
+        with backend.store().session(name) as session:
+            session.append("x")
+    store, counts = backend.counted()
+    wanted = {name for name in NAMES if name.startswith(begins)}
+    assert {row.id for row in store.each_session(begins=begins)} == wanted
+    assert {row.id for row in store.each_session(begins=begins, below=True)} == wanted
+    counts.reset()
+    list(store.each_session(begins=begins))
+    cards = [request for request in counts.requests if isinstance(request, Get) and "latest/" in request.key]
+    assert len(cards) <= len(wanted | {NAMES[-1]})
+
+
+def test_a_list_of_names_reads_on() -> None:
+    """More names than one LIST tells are listed by several, which end behind the last one that begins so."""
+    backend = memory_backend()
+    for number in range(7):
+        for name in (f"a-{number}", f"b-{number}", f"c-{number}"):
+            backend.store().session(name).append("x")
+    store, counts = backend.counted()
+    store.place.driver = Paged(counts)
+    assert sorted(row.id for row in store.each_session(begins="b-")) == [f"b-{number}" for number in range(7)]
+    listed = [request.after for request in counts.requests if isinstance(request, List)]
+    assert sum("latest/b-" in after for after in listed) == 2
+    assert not [after for after in listed if "latest/c-" in after]
+
+
+class Paged(DriverWrapper):
+    """Tells at most three keys at once."""
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run the batch with shorter lists."""
+        shorter = [msgspec.structs.replace(each, limit=3) if isinstance(each, List) else each for each in batch]
+        return self.inner.execute(tuple(shorter))

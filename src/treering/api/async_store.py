@@ -100,13 +100,14 @@ class AsyncStore(AwaitingStore):
             self._body.sessions(project=project, cwd=cwd, status=status, limit=limit, after=after, below=below)
         )
 
-    def each_session(self, *, below: bool = False) -> AsyncIterator[SessionInfo]:
+    def each_session(self, *, below: bool = False, begins: str = "") -> AsyncIterator[SessionInfo]:
         """Yield all sessions, the most recently active first: one LIST, and a ranged GET for each card.
 
         Args:
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
+            begins: Only those whose names begin so; of the others no card is read, unless their names are very long.
         """
-        return self._each(self._body.each_session(below=below))
+        return self._each(self._body.each_session(below=below, begins=begins))
 
     async def recent(
         self, *, project: str | None = None, cwd: str | None = None, below: bool = False

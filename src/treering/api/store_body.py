@@ -112,16 +112,20 @@ class StoreBody:
             below=below,
         )
 
-    def each_session(self, *, below: bool = False) -> Stream[SessionInfo]:
+    def each_session(self, *, below: bool = False, begins: str = "") -> Stream[SessionInfo]:
         """Yield all sessions, the most recently active first: one LIST, and a ranged GET for each card.
 
         Args:
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
+            begins: Only those whose names begin so; of the others no card is read, unless their names are very long.
         """
         place, count = self._place, store.catalogue.CARDS_AT_ONCE_MAX
-        listings = yield from store.catalogue.list_cards(place.prefix, appends=place.driver.appends, below=below)
+        listings = yield from store.catalogue.list_cards(
+            place.prefix, appends=place.driver.appends, below=below, begins=begins
+        )
         for start in range(0, len(listings), count):
-            yield Items((yield from store.catalogue.read_cards(listings[start : start + count])))
+            rows = yield from store.catalogue.read_cards(listings[start : start + count])
+            yield Items([row for row in rows if row.id.startswith(begins)])
 
     def recent(
         self, *, project: str | None = None, cwd: str | None = None, below: bool = False

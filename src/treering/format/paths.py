@@ -84,6 +84,16 @@ def encode_id(identifier: str) -> str:
     return name if len(name) <= NAME_CHARS_MAX else _HASHED + sha256(data)
 
 
+def beginnings(begins: str) -> tuple[str, ...]:
+    """Return how the names in keys begin of all strings that begin so; other names may begin so as well."""
+    data = begins.encode("utf-8", "surrogatepass")
+    name = "".join(chr(byte) if byte in _plain else f"={byte:02x}" for byte in data).rstrip(".")
+    if not name:
+        return ("",)
+    first = () if name[0] == "=" else (f"={data[0]:02x}{name[1:]}",)  # of a hidden file or a device
+    return (name, *first, _HASHED)
+
+
 def decode_id(name: str) -> str | None:
     """Return the string that has this name in keys; None if it was hashed, or `encode_id` never returned the name."""
     try:

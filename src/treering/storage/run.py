@@ -161,16 +161,32 @@ def list_all(prefix: str) -> Steps[list[Entry]]:
 
 def list_each(prefixes: Sequence[str]) -> Steps[list[list[Entry]]]:
     """Like `list_all`, below several prefixes at once."""
-    found: dict[str, list[Entry]] = {prefix: [] for prefix in prefixes}
-    asked = list(prefixes)
+    return (yield from list_beginning([(prefix, "") for prefix in prefixes]))
+
+
+def list_beginning(folders: Sequence[tuple[str, str]]) -> Steps[list[list[Entry]]]:
+    """Like `list_each`, but of each folder only the names that begin in some way.
+
+    Args:
+        folders: Folders, each with what the wanted names in it begin with.
+    """
+    found: dict[tuple[str, str], list[Entry]] = {each: [] for each in folders}
+    asked = [(folder, begins, _before(folder, begins)) for folder, begins in found]
     while asked:
         now, asked = asked[:_LISTS_AT_ONCE], asked[_LISTS_AT_ONCE:]
-        answers = yield tuple(List(each, after=found[each][-1].key if found[each] else "") for each in now)
-        for prefix, answer in zip(now, answers, strict=True):
+        answers = yield tuple(List(folder, after=after) for folder, _, after in now)
+        for (folder, begins, _), answer in zip(now, answers, strict=True):
             listed = checked(answer, Listed)
-            found[prefix] += listed.entries
-            asked += [prefix] * listed.more
+            wanted = [entry for entry in listed.entries if entry.key.startswith(folder + begins)]
+            found[folder, begins] += wanted
+            if listed.more and len(wanted) == len(listed.entries):
+                asked.append((folder, begins, wanted[-1].key))
     return list(found.values())
+
+
+def _before(folder: str, begins: str) -> str:
+    """Return a text behind which the first key comes that begins so: no key of ours has a `~`."""
+    return f"{folder}{begins[:-1]}{chr(ord(begins[-1]) - 1)}~" if begins else ""
 
 
 def list_folders(prefixes: Sequence[str], *, on_disk: bool) -> Steps[list[list[str]]]:

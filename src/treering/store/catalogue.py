@@ -8,10 +8,18 @@ from typing import NamedTuple
 import msgspec
 
 from treering.errors import NotFoundError, TreeringError
-from treering.format.paths import LATEST, SESSIONS, decode_id, namespaces_in, session_of_latest, session_of_tail
+from treering.format.paths import (
+    LATEST,
+    SESSIONS,
+    beginnings,
+    decode_id,
+    namespaces_in,
+    session_of_latest,
+    session_of_tail,
+)
 from treering.format.register import CARD_BYTES_MAX, decode_card
 from treering.storage.requests import Answer, Entry, Found, Get, List, Listed, Steps
-from treering.storage.run import checked, list_all, list_each
+from treering.storage.run import checked, list_all, list_beginning
 from treering.store.info import SessionInfo, info_of
 from treering.store.inventory import prefixes
 
@@ -121,19 +129,26 @@ def read_listed(listings: Sequence[Listing]) -> Steps[list[Read | None]]:
     return [_read(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
 
 
-def list_cards(prefix: str, *, appends: bool, below: bool = False) -> Steps[list[Listing]]:
+def list_cards(prefix: str, *, appends: bool, below: bool = False, begins: str = "") -> Steps[list[Listing]]:
     """List all cards, tombstones included, the most recently active first; the store's clock decides.
 
     On an object store a card is written at most `treering.session.upkeep.CARD_LAG_MS_MAX` after a record. On a local
     disk the time of the log is used, which is exact and almost free to read.
+
+    Args:
+        prefix: The namespace, empty or ending in `/`.
+        appends: As in `SessionKeys`.
+        below: Include the namespaces below.
+        begins: Only cards of sessions whose names begin so, and those of which only the card has the name.
     """
     parts = (yield from prefixes(prefix, appends=appends)) if below else [prefix]
-    found = yield from list_each([f"{part}{LATEST}" for part in parts])
+    asked = [(part, beginning) for part in parts for beginning in beginnings(begins)]
+    found = yield from list_beginning([(f"{part}{LATEST}", beginning) for part, beginning in asked])
     listings = [
         Listing(entry, part)
-        for part, entries in zip(parts, found, strict=True)
+        for (part, _), entries in zip(asked, found, strict=True)
         for entry in entries
-        if session_of_latest(entry.key, part)
+        if (name := session_of_latest(entry.key, part)) and (decode_id(name) or begins).startswith(begins)
     ]
     if appends:
         listings = yield from with_heads((yield from with_logs(listings)))

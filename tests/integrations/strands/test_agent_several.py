@@ -113,6 +113,22 @@ def test_delete_session_takes_all_agents_and_nothing_else(backend: Backend) -> N
     assert agent_on(backend).messages == []
 
 
+def test_delete_session_reads_nothing_of_others() -> None:
+    """It costs as much beside ten other sessions as beside one: no card of theirs is read."""
+    backend, costs = memory_backend(), []
+    for number in range(10):
+        with backend.store().session(f"other-{number}") as session:
+            session.append("x")
+        if number in (0, 9):
+            store, counts = backend.counted()
+            managed(TreeringSessionManager(store, "s"))("hello")
+            manager = TreeringSessionManager(store, "s")
+            counts.reset()
+            manager.delete_session()
+            costs.append(counts.total)
+    assert costs[0] == costs[1] <= 14
+
+
 def test_a_closed_manager_says_so(backend: Backend) -> None:
     """An agent whose manager was closed is told; closing loses nothing."""
     agent = agent_on(backend)

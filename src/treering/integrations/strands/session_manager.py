@@ -317,7 +317,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
     def delete_session(self) -> None:
         """Delete all sessions with this session id. Its agents cannot continue."""
         self.close()
-        for row in list(self._store.each_session()):
+        for row in list(self._store.each_session(begins=self.session_id)):
             if belongs_to(self.session_id, row.id):
                 self._store.delete(row.id)
 
