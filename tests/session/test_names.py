@@ -156,5 +156,11 @@ class Paged(DriverWrapper):
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run the batch with shorter lists."""
-        shorter = [msgspec.structs.replace(each, limit=3) if isinstance(each, List) else each for each in batch]
-        return self.inner.execute(tuple(shorter))
+        return self.inner.execute(self._shorter(batch))
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Likewise."""
+        return await self.inner.aexecute(self._shorter(batch))
+
+    def _shorter(self, batch: Batch) -> Batch:
+        return tuple(msgspec.structs.replace(each, limit=3) if isinstance(each, List) else each for each in batch)

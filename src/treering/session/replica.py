@@ -318,7 +318,8 @@ class Replica:
             f"another writer is writing session {self.keys.session!r}",
             kind=Kind.OVERTAKEN,
             key=self.keys.tail,
-            remedy="open it again to continue from the other writer's records, or open it with shared=True",
+            remedy="open it again to continue from the other writer's records, or share it: with shared=True, or "
+            "with on_conflict='branch' where an integration opens it",
         )
 
     def decoded(self, view: View) -> SessionState:

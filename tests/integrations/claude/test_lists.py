@@ -127,15 +127,18 @@ class OneSecond(DriverWrapper):
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run the batch; see `Driver.execute`."""
-        return tuple(
-            Listed(
-                tuple(msgspec.structs.replace(entry, modified_ms=1_700_000_000_000) for entry in answer.entries),
-                more=answer.more,
-            )
-            if isinstance(answer, Listed)
-            else answer
-            for answer in self.inner.execute(batch)
-        )
+        return tuple(map(_at_one_time, self.inner.execute(batch)))
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Likewise."""
+        return tuple(map(_at_one_time, await self.inner.aexecute(batch)))
+
+
+def _at_one_time(answer: Answer) -> Answer:
+    if not isinstance(answer, Listed):
+        return answer
+    entries = [msgspec.structs.replace(entry, modified_ms=1_700_000_000_000) for entry in answer.entries]
+    return Listed(tuple(entries), more=answer.more)
 
 
 async def test_the_newest_of_one_second(near: Backend) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strands import Agent
 from strands.types.exceptions import SessionException
 from tests.integrations.strands.agents import agent_on, managed, manager_of, said
 from tests.integrations.strands.fake_model import FakeModel
@@ -57,6 +58,40 @@ def test_a_second_writer_is_told_and_nothing_is_lost(backend: Backend) -> None:
         second("also mine")
     first("more")
     assert said(agent_on(backend).messages) == ["start", "done", "mine", "one", "more", "done"]
+
+
+def test_both_of_two_writers_go_on_if_that_is_asked_for(backend: Backend) -> None:
+    """With `on_conflict="branch"` the later one goes on on a branch, and each keeps its messages and its state."""
+
+    def made(*script: str) -> Agent:
+        return managed(TreeringSessionManager(backend.store(), "s", on_conflict="branch"), script)
+
+    made()("start")
+    first, second = made("one"), made("two")
+    for name, agent in (("first", first), ("second", second), ("first", first), ("second", second)):
+        agent.state.set("name", name)
+        agent(f"{name} asks")
+    again = made()
+    manager = manager_of(again)
+    assert manager.heads(again).keys() == {"main", "main-2"}
+    for head, name, answer in (("main", "first", "one"), ("main-2", "second", "two")):
+        manager.switch(again, head)
+        assert again.state.get() == {"name": name}
+        assert said(again.messages) == ["start", "done", f"{name} asks", answer, f"{name} asks", "done"]
+    manager.fork(again, "copy")
+    assert not [found for found in backend.store().verify("s") if found.severity == "error"]
+
+
+def test_who_is_refused_is_told_of_it(backend: Backend) -> None:
+    """The error names the way to let both go on; another way is refused."""
+    agent_on(backend)("start")
+    first, second = agent_on(backend), agent_on(backend)
+    first("mine")
+    with pytest.raises(ConflictError) as caught:
+        second("also mine")
+    assert "on_conflict='branch'" in caught.value.remedy
+    with pytest.raises(ValueError, match="no such way"):
+        TreeringSessionManager(backend.store(), "s", on_conflict="merge")  # type: ignore[arg-type]
 
 
 def test_on_disk_a_second_writer_is_told_before_the_model_is_asked(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strands import Snapshot
 from strands.bidi.hooks.events import BidiAgentStopEvent, BidiBeforeConnectionRestartEvent
@@ -105,18 +105,30 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         title: Of a new session, for lists.
         project: Of a new session, for filters of lists; by default the session id.
         cwd: Of a new session; the folder it is about.
+        on_conflict: What happens to an agent that goes on from where another process has gone on since: `raise`, or
+            `branch` to record what it says on a branch of its own. Graphs and swarms always raise.
 
     Raises:
-        ValueError: The session id is empty or holds a path.
+        ValueError: The session id is empty or holds a path, or `on_conflict` is neither of these.
     """
 
     def __init__(
-        self, store: Store | AsyncStore, session_id: str, *, title: str = "", project: str = "", cwd: str = ""
+        self,
+        store: Store | AsyncStore,
+        session_id: str,
+        *,
+        title: str = "",
+        project: str = "",
+        cwd: str = "",
+        on_conflict: Literal["raise", "branch"] = "raise",
     ) -> None:
+        if on_conflict not in ("raise", "branch"):
+            raise ValueError(f"no such way. on_conflict={on_conflict!r}, known=('raise', 'branch')")
         self.session_id: str = require_session_id(session_id)
         """Names the conversation."""
         self._store = store if isinstance(store, Store) else Store(store.place)
         self._options: OpenOptions = {"title": title, "project": project or session_id, "cwd": cwd, "hold": False}
+        self._branches = on_conflict == "branch"
         self._agents: dict[str, _Attached] = {}
         self._orchestrators = Orchestrators(self._store, session_id, self._options)
 
@@ -292,7 +304,8 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
             ConflictError: There is a session of that id.
             NotFoundError: There is no such message.
         """
-        other, attached = TreeringSessionManager(self._store, session_id), self._attached(agent)
+        how: Literal["raise", "branch"] = "branch" if self._branches else "raise"
+        other, attached = TreeringSessionManager(self._store, session_id, on_conflict=how), self._attached(agent)
         node = None if message is None else attached.recorder.node_of(message)
         name = agent_session(other.session_id, agent.agent_id)
         about = _about(session_id, agent.agent_id)
@@ -333,7 +346,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
 
     def _open(self, agent_id: str) -> Recorder:
         name = agent_session(self.session_id, agent_id)
-        options: OpenOptions = {**self._options, "extra": _about(self.session_id, agent_id)}
+        options: OpenOptions = {**self._options, "extra": _about(self.session_id, agent_id), "shared": self._branches}
         session = self._store.session(name, **options)
         about = session.info.extra.get(EXTRA)
         if isinstance(about, dict) and "keeps" in about:
