@@ -101,3 +101,12 @@ def test_what_nobody_returned_is_refused() -> None:
     """By its type, as when it is recorded."""
     with pytest.raises(treering.UsageError, match="object"):
         treering.to_json({"a": object()})
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    """A value as deep as Python can hold is an error of ours, and not one of the stack."""
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(treering.UsageError, match="nested"):
+        treering.to_json(deep)

@@ -261,6 +261,13 @@ def test_deep_values_are_refused(place: Damaged) -> None:
         with pytest.raises(UsageError, match="nested"):
             session.append({"role": "user", "content": deep})
         assert place.stored() == {}
+    for depth in (150, 5000):
+        deep = []
+        for _ in range(depth):
+            deep = [deep]
+        with place.store().session("s", extra={"deep": deep}) as session, pytest.raises(UsageError, match="nested"):
+            session.append("x")
+        assert not [key for key in place.stored() if key.startswith("latest/")]
 
 
 def test_looking_for_what_is_not_there(place: Damaged) -> None:

@@ -10,7 +10,9 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Raw
 
+from treering.errors import UsageError
 from treering.format import values
+from treering.kinds import Kind
 
 
 def to_json(value: object) -> bytes:
@@ -26,7 +28,10 @@ def to_json(value: object) -> bytes:
     Raises:
         UsageError: It holds an object that is neither a result nor a value that could have been recorded.
     """
-    return msgspec.json.encode(_shown(value))
+    try:
+        return msgspec.json.encode(_shown(value))
+    except RecursionError:
+        raise UsageError("value is nested too deep, or it contains itself", kind=Kind.VALUE) from None
 
 
 def _shown(value: object) -> object:

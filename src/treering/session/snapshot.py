@@ -21,6 +21,7 @@ from treering.errors import UsageError
 from treering.format import register, values
 from treering.format.record import Record, decode_record, skeleton_of
 from treering.format.register import Card, Latest
+from treering.format.values import DEPTH_MAX
 from treering.kinds import Kind
 from treering.session.state import CARD, FACTS, MODEL, ORIGIN, UNKNOWN, SessionState, recorded
 from treering.transcript.heads import decode_heads
@@ -215,8 +216,13 @@ def require_card(card: Card, before: Card | None = None) -> None:
         before: The current card. If that is too large already, the new one may be as large.
 
     Raises:
-        UsageError: It is too large; the message names its longest field.
+        UsageError: It is too large; the message names its longest field. Or its further facts are nested too deep.
     """
+    if card.extra and before is None:
+        from treering.format.nesting import is_deeper  # most cards have no further facts
+
+        if is_deeper(card.extra, DEPTH_MAX):  # every list reads it
+            raise UsageError(f"extra is nested more than {DEPTH_MAX} deep", kind=Kind.VALUE)
     largest = register.CARD_BYTES_MAX - CARD_RESERVE_BYTES
     size = register.card_bytes(card)
     if size > largest and (before is None or size > register.card_bytes(before)):

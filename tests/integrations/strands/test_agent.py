@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -32,6 +33,39 @@ def test_an_agent_goes_on_in_another_process(backend: Backend) -> None:
     assert second.state.get() == {"a": 1, "b": [2, {"c": None}]}
     second("bye")
     assert said(second.model.shown[0]) == [*said(first.messages), "bye"]  # type: ignore[attr-defined]
+
+
+@tool
+def dig() -> dict[str, Any]:
+    """Return something nested deep."""
+    return {"status": "success", "content": [{"json": {"found": nested(200)}}]}
+
+
+def nested(depth: int) -> Any:
+    """Lists in lists."""
+    return json.loads("[" * depth + "]" * depth)
+
+
+def test_what_is_nested_deep_stops_no_agent(backend: Backend) -> None:
+    """The innermost parts of a result of a tool are recorded as text; a state comes back as it was."""
+    state = {"deep": nested(200), "alike": {"strands:json": "[1]"}}
+    agent = agent_on(backend, [Calls(Call("dig")), "found it"], tools=[dig])
+    for name, value in state.items():
+        agent.state.set(name, value)
+    agent("dig")
+    agent("again")
+    assert agent.messages[2]["content"][0]["toolResult"]["content"] == [{"json": {"found": nested(200)}}]
+    again = agent_on(backend, tools=[dig])
+    assert again.state.get() == state
+    result: Any = again.messages[2]["content"][0]["toolResult"]["content"]
+    depth, part = 0, result[0]["json"]["found"]
+    while isinstance(part, list):
+        depth, part = depth + 1, part[0]
+    assert json.loads(part) == nested(200 - depth)
+    again("go on")
+    assert said(agent_on(backend).messages)[-2:] == ["go on", "done"]
+    recorded = [row.node.id for row in backend.store().view("s").history(limit=20).rows]
+    assert len(recorded) == len(set(recorded)) == 8
 
 
 def test_every_message_is_durable_when_the_next_thing_happens(backend: Backend) -> None:

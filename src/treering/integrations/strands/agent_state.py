@@ -9,7 +9,7 @@ from strands import Snapshot
 from strands.types.agent import LocalAgent
 
 from treering.format import values
-from treering.programs.strands.keys import OURS, inward, outward
+from treering.programs.strands.keys import OURS, inward, kept, outward, unkept
 
 STASH: Final = "strands:stash:"
 """Key prefix for content that a context manager offloaded, followed by its reference; the bare key holds the kind of
@@ -58,8 +58,8 @@ def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
         UsageError: A value cannot be stored exactly.
     """
     data = agent.take_snapshot(preset="session", exclude=["messages"]).data
-    state: dict[str, object] = {inward(key): value for key, value in data["state"].items()}
-    state |= {OURS + name: data[name] for name, nothing in _FIELDS.items() if data.get(name, nothing) != nothing}
+    state: dict[str, object] = {inward(key): kept(value) for key, value in data["state"].items()}
+    state |= {OURS + name: kept(data[name]) for name, nothing in _FIELDS.items() if data.get(name, nothing) != nothing}
     state |= {STASH + reference: entry for reference, entry in stash.entries.items()}
     if stash.elsewhere:
         state[STASH] = stash.elsewhere
@@ -80,19 +80,19 @@ def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]
     """
     data: dict[str, Any] = {"messages": messages, "state": application_state(state)}
     fields = agent.take_snapshot(preset="session", exclude=["messages"]).data
-    data |= {name: state.get(OURS + name, nothing) for name, nothing in _FIELDS.items() if name in fields}
+    data |= {name: unkept(state.get(OURS + name, nothing)) for name, nothing in _FIELDS.items() if name in fields}
     return Snapshot(scope=SCOPE, schema_version=SCHEMA, data=data, app_data={})
 
 
 def application_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """The state of the application, without keys of Strands."""
-    return {name: value for key, value in state.items() if (name := outward(key)) is not None}
+    return {name: unkept(value) for key, value in state.items() if (name := outward(key)) is not None}
 
 
 def is_interrupted(state: Mapping[str, Any]) -> bool:
     """Whether calls of the last message wait for an answer to an interrupt."""
-    kept = state.get(OURS + "interrupt_state")
-    return isinstance(kept, dict) and bool(kept.get("activated"))
+    found = unkept(state.get(OURS + "interrupt_state"))
+    return isinstance(found, dict) and bool(found.get("activated"))
 
 
 def stash_keys(state: Iterable[str], names: Collection[str]) -> list[str]:

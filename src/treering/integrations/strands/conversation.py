@@ -13,6 +13,7 @@ inserted, when tool results are shortened, or when users change the list. So the
 
 Rule 1: a message is known by its `tracking_id`, never by its place.
 Rule 2: messages are copied before they are compared later: agents and plugins change them in place.
+Rule 3: a message is recorded whatever a tool put into it: what is nested too deep to be stored becomes JSON text there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, Final, NamedTuple, cast
 from strands.types.content import Message
 
 from treering import ContextItem, Draft
+from treering.format.nesting import fold
 
 INJECTED: Final = "injected"
 """In the brief of a node: a conversation manager inserted the message; nobody said it."""
@@ -82,7 +84,7 @@ def difference(
             context.append(recorded.node)
         else:
             recorded = Shown(recorded.node, copy.deepcopy(message))
-            context.append(ContextItem(node=recorded.node, message=recorded.message))
+            context.append(ContextItem(node=recorded.node, message=fold(recorded.message)))
         after.append(recorded)
     grown = [each.node for each in shown] + [draft.id for draft in drafts]
     return Difference(tuple(drafts), None if context == grown else tuple(context), tuple(after))
@@ -106,7 +108,7 @@ def _free_name(name: str, used: set[str]) -> str:
 def draft_of(message: Message, node: str | None, *, injected: bool = False) -> Draft:
     """The draft of a message."""
     brief: dict[str, object] | None = {INJECTED: True} if injected else None
-    return Draft(role=str(message.get("role", "")), payload=message, id=node, brief=brief)
+    return Draft(role=str(message.get("role", "")), payload=fold(message), id=node, brief=brief)
 
 
 def tracking_id(message: Message) -> str:

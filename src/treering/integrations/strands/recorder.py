@@ -19,6 +19,7 @@ from strands.types.content import Message
 
 from treering import Draft, Session, TreeringError, UsageError
 from treering.format import values
+from treering.format.nesting import fold
 from treering.integrations.strands.agent_state import STASH, SYSTEM, Known, is_interrupted, stash_keys
 from treering.integrations.strands.conversation import (
     Difference,
@@ -166,7 +167,7 @@ class Recorder:
             return
         node = self._shown[found].node
         with self.held() as session:
-            session.amend(node, message)
+            session.amend(node, fold(message))
         self._shown = (*self._shown[:found], Shown(node, message), *self._shown[found + 1 :])
         self._unfinished = True
 

@@ -25,6 +25,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 
 from treering.errors import ConflictError, NotFoundError, SessionDeletedError, TreeringError
 from treering.format.erasure import Erased
+from treering.format.nesting import fold
 from treering.ids import time_text
 from treering.integrations.closable import Closable
 from treering.integrations.strands.names import EXTRA, require_session_id
@@ -217,7 +218,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
             session.erase(name, *older, reason="redacted")
             session.append(_revision(session_message, in_place_of_node=True))
         else:
-            amended = Draft(type="edit", kind="amend", target=name, payload=session_message.message)
+            amended = Draft(type="edit", kind="amend", target=name, payload=fold(session_message.message))
             session.append(amended, _revision(session_message))
 
     @_guarded
@@ -350,7 +351,7 @@ def _record(session: OpenSession, agent: SessionAgent, created_at: str) -> None:
 
 def _draft(message: SessionMessage) -> Draft:
     """The node of a message."""
-    said = message.to_message()
+    said = fold(message.to_message())
     times: dict[str, object] = {"created_at": message.created_at, "updated_at": message.updated_at}
     return Draft(role=said["role"], payload=said, id=_node_name(message.message_id), brief=times)
 
@@ -361,7 +362,7 @@ def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Dra
     if message.redact_message is not None:
         payload["redacted"] = True
     if in_place_of_node:
-        payload["message"] = message.to_message()
+        payload["message"] = fold(message.to_message())
     return Draft(type="note", kind=_REVISION, target=_node_name(message.message_id), payload=payload)
 
 

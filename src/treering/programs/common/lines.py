@@ -21,16 +21,16 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from treering.format import values
+from treering.format.nesting import LEVELS_MAX, fold, is_deeper
 
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Longest line that is read. Session files of 200 MB are known; a file with one endless line must not fill memory."""
-DEPTH_MAX: Final = values.DEPTH_MAX - 10
+DEPTH_MAX: Final = LEVELS_MAX
 """Nesting depth of a record; importers add a few levels before it is stored."""
 EXCERPT_BYTES: Final = 60
 
@@ -256,7 +256,7 @@ def _whole_object(data: bytes) -> dict[str, object] | None:
         value = _object_decoder.decode(data)
     except (ValueError, RecursionError):  # msgspec's errors, too, are ValueErrors
         return None
-    return None if _may_be_deep(data) and _is_deeper(value, DEPTH_MAX) else value
+    return None if _may_be_deep(data) and is_deeper(value, DEPTH_MAX) else value
 
 
 def _may_be_deep(data: bytes) -> bool:
@@ -268,36 +268,10 @@ def _decode(record: Line, report: Report) -> object:
     value, replaced = decode(record.data)
     if replaced:
         report(record.number, record.offset, "utf8", "bytes that are not UTF-8 were replaced by U+FFFD")
-    if _may_be_deep(record.data) and _is_deeper(value, DEPTH_MAX):
+    if _may_be_deep(record.data) and is_deeper(value, DEPTH_MAX):
         report(record.number, record.offset, "nesting", f"parts more than {DEPTH_MAX} deep are kept as JSON text")
-        return _fold(value, DEPTH_MAX)
+        return fold(value, DEPTH_MAX)
     return value
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    level = [value]
-    for _ in range(levels):
-        if not level:
-            return False
-        level = [part for whole in level for part in _parts(whole)]
-    return any(isinstance(part, dict | list) for part in level)
-
-
-def _parts(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def _fold(value: object, levels: int) -> object:
-    """Return `value` with the containers below `levels` of them replaced by their JSON text."""
-    if not isinstance(value, dict | list):
-        return value
-    if not levels:
-        return json.dumps(value)
-    if isinstance(value, dict):
-        return {name: _fold(part, levels - 1) for name, part in value.items()}
-    return [_fold(part, levels - 1) for part in value]
 
 
 def decode(data: bytes) -> tuple[object, bool]:

@@ -10,19 +10,24 @@ A Strands session groups agents and orchestrators; each of them is one session h
 No id may hold a `/`, but for that of a node, where it is escaped; so no two of them have one name.
 
 The keys of an application's own state are unchanged. State of Strands itself has keys that begin with `strands:`; a key
-of the application that begins so, or is empty, gets the prefix `strands:state:`.
+of the application that begins so, or is empty, gets the prefix `strands:state:`. A value that is nested too deep to be
+stored is kept as JSON text, `{"strands:json": "..."}`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from treering.format.nesting import LEVELS_MAX, is_deeper
 
 DEFAULT_AGENT: Final = "default"
 """The id that Strands gives to an agent without one."""
 OURS: Final = "strands:"
 _STATE: Final = "strands:state:"
 _RESULTS: Final = "node_results"
+_TEXT: Final = "strands:json"
 
 
 def agent_session(session_id: str, agent_id: str) -> str:
@@ -48,6 +53,20 @@ def inward(key: str) -> str:
 def outward(key: str) -> str | None:
     """The inverse of `inward`; None for a key of Strands itself."""
     return None if key.startswith(OURS) and not key.startswith(_STATE) else key.removeprefix(_STATE)
+
+
+def kept(value: Any) -> Any:
+    """The form in which a value of an agent's state is stored: itself, or its JSON text."""
+    return {_TEXT: json.dumps(value)} if is_deeper(value, LEVELS_MAX) or _is_text(value) else value
+
+
+def unkept(value: Any) -> Any:
+    """The inverse of `kept`."""
+    return json.loads(value[_TEXT]) if _is_text(value) else value
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, dict) and value.keys() == {_TEXT}
 
 
 def orchestrator_state(serialized: Mapping[str, Any]) -> dict[str, Any]:
