@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import s3fs
@@ -15,9 +16,10 @@ from tests.gateway import Act, Gateway, Seen
 from tests.s3faults.faults import LAYER
 from tests.servers import REGION
 
-from treering.errors import UnavailableError
+import treering
+from treering.errors import UnavailableError, UsageError
 from treering.storage import s3
-from treering.storage.requests import Get, Put, Request
+from treering.storage.requests import Get, List, Put, Request
 from treering.storage.retrying import ATTEMPTS_MAX, SECONDS_MAX, RetryingDriver
 from treering.storage.s3 import S3Driver
 from treering.testing.conformance import ask_any
@@ -72,11 +74,12 @@ def test_no_attempt_begins_too_late(
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is over after a moment, whatever its size."""
     monkeypatch.setattr(s3, "REQUEST_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(s3, "PUT_SECONDS_MAX", 0.3)
     monkeypatch.setattr(s3, "BYTES_PER_SECOND_MIN", 10**9)
 
 
 @contextlib.contextmanager
-def server(serve: Callable[[socket.socket, threading.Event], None]) -> Iterator[S3Driver]:
+def server(serve: Callable[[socket.socket, threading.Event], None], *, pace: float = 1.0) -> Iterator[S3Driver]:
     """A driver for a server that does with each connection what it is told, until the test is over."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -92,7 +95,7 @@ def server(serve: Callable[[socket.socket, threading.Event], None]) -> Iterator[
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         options = {"endpoint_url": url, "region_name": REGION}
-        driver = S3Driver("bucket", storage_options={"key": "k", "secret": "s", "client_kwargs": options})
+        driver = S3Driver("bucket", storage_options={"key": "k", "secret": "s", "client_kwargs": options}, pace=pace)
         yield driver
         driver.close()
         over.set()
@@ -141,6 +144,31 @@ def test_a_request_without_end_is_given_up(
     assert isinstance(answer, UnavailableError)
     assert answer.kind == "timeout"
     fault_log.record(LAYER, fault, "given up after a minute and what a slow line takes: `UnavailableError`")
+
+
+def test_times_are_those_that_the_caller_allows() -> None:
+    """All limits of a store follow its `timeout`; by default they are those of the driver. No time is refused."""
+    options = {"key": "k", "secret": "s", "client_kwargs": {"region_name": REGION}}
+    for timeout, (silence, connect, last) in ((30.0, (10, 3, 20)), (6.0, (2, 0.6, 4))):
+        with treering.open("s3://bucket", storage_options=options, timeout=timeout) as store:
+            retrying: Any = store.place.driver
+            config = retrying.inner._filesystem().config_kwargs
+            assert (config["read_timeout"], config["connect_timeout"]) == pytest.approx((silence, connect))
+            assert retrying._seconds_max == pytest.approx(last)
+            assert retrying.inner._pace == pytest.approx(timeout / 30)
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(UsageError, match="timeout"):
+            treering.open("memory://", timeout=wrong)
+
+
+@pytest.mark.usefixtures("patience")
+@pytest.mark.parametrize("request_", [Get("a"), Put("a", b"x"), List("a/")])
+def test_a_silent_server_is_given_up(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of request ends with the time of its store, though the limits of the driver are far away."""
+    for name, limit in (("REQUEST_SECONDS_MAX", 3e12), ("PUT_SECONDS_MAX", 3e6), ("_SILENCE_SECONDS_MAX", 3e6)):
+        monkeypatch.setattr(s3, name, limit)
+    with server(read_nothing, pace=1e-7) as driver:
+        assert isinstance(ask_any(driver, request_), UnavailableError)
 
 
 def test_waiting_for_a_connection_takes_none_of_the_time(

@@ -12,6 +12,7 @@ from treering.api.blocking import BlockingStore
 from treering.api.session import Session
 from treering.api.view import View
 from treering.session.snapshot import DEFAULT_POLICY
+from treering.storage.open import TIMEOUT_SECONDS
 from treering.store.place import open_place
 
 if TYPE_CHECKING:
@@ -325,6 +326,7 @@ def open(
     storage_options: Mapping[str, Any] | None = None,
     redactor: Redactor | None = None,
     observer: Observer | None = None,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Store:
     """Open a store. Nothing is created before the first record.
 
@@ -340,9 +342,11 @@ def open(
         observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. It is called by
             whatever thread or event loop waited, and must not use the store. What it raises ends the call as an
             interrupt would.
+        timeout: Seconds after which a request to S3 that has no answer fails, all its attempts included. What is sent
+            or received slowly takes longer, and a call may need several requests one after the other.
 
     Raises:
-        UsageError: The target is none of these.
+        UsageError: The target is none of these, or `timeout` is not positive.
         UnsafeStoreError: The store has no compare-and-swap, and `single_writer` was not promised.
     """
     return Store(
@@ -354,5 +358,6 @@ def open(
             storage_options=storage_options,
             redactor=redactor,
             observer=observer,
+            timeout=timeout,
         )
     )

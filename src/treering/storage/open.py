@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from treering.errors import UnsafeStoreError, UsageError
 from treering.kinds import Kind
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     Target: TypeAlias = str | os.PathLike[str] | AbstractFileSystem
 
+TIMEOUT_SECONDS: Final = 30.0
+"""A request to S3 without an answer fails after that time: the last attempt begins after two thirds of it at most, and
+takes one third."""
 _LOCAL = ("file", "local")
 _S3 = ("s3", "s3a")
 # `s3:/bucket` is a typing error, not a folder named `s3:`. Two letters, or it is a drive.
@@ -32,7 +35,12 @@ _memories_lock = threading.Lock()
 
 
 def open_driver(
-    target: Target, *, path: str = "", single_writer: bool = False, storage_options: Mapping[str, Any] | None = None
+    target: Target,
+    *,
+    path: str = "",
+    single_writer: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Driver:
     """Return a driver for the store that `target` names. Nothing is read or written yet.
 
@@ -43,14 +51,18 @@ def open_driver(
         single_writer: A promise that no second process ever writes. Then any URL or filesystem is served, through
             fsspec, without conditions and without the durability of the local driver. A plain path stays local.
         storage_options: For URLs: what fsspec or s3fs needs, for example credentials.
+        timeout: Seconds after which a request to S3 that has no answer fails, all its attempts included.
 
     Raises:
-        UsageError: Nothing is known under this name, or a package is missing; the message says which.
+        UsageError: Nothing is known under this name, or a package is missing; the message says which. Or `timeout` is
+            not positive.
         UnsafeStoreError: The store has no conditional writes, and `single_writer` was not promised.
     """
+    if not timeout > 0:
+        raise UsageError(f"no time to answer. timeout={timeout!r}", kind=Kind.OPTION)
     if not isinstance(target, str | os.PathLike):
         _refuse(storage_options, "storage_options belong to the filesystem, which exists already")
-        return _open_filesystem(target, path, single_writer=single_writer)
+        return _open_filesystem(target, path, single_writer=single_writer, timeout=timeout)
     _refuse(path, "path goes with a filesystem; with anything else it is part of the target")
     name = os.fspath(target)
     scheme, separator, rest = name.partition("://")
@@ -62,7 +74,7 @@ def open_driver(
     if scheme in _LOCAL and not single_writer:
         return _open_local(rest)
     if scheme in _S3 and not single_writer:
-        return _open_s3(rest, None, storage_options)
+        return _open_s3(rest, None, storage_options, timeout)
     return _open_url(name, scheme, dict(storage_options or {}), single_writer=single_writer)
 
 
@@ -127,13 +139,18 @@ def _open_memory(name: str) -> Driver:
         return _memories.setdefault(name.strip("/"), MemoryDriver())
 
 
-def _open_s3(path: str, fs: AbstractFileSystem | None, storage_options: Mapping[str, Any] | None) -> Driver:
+def _open_s3(
+    path: str, fs: AbstractFileSystem | None, storage_options: Mapping[str, Any] | None, timeout: float
+) -> Driver:
     try:
-        from treering.storage.retrying import RetryingDriver
+        from treering.storage.retrying import SECONDS_MAX, RetryingDriver
         from treering.storage.s3 import S3Driver
     except ImportError as error:
         raise UsageError("S3 needs s3fs", kind=Kind.MISSING, remedy="pip install 'treering[s3]'") from error
-    return RetryingDriver(S3Driver(path, fs=fs, storage_options=storage_options))
+    pace = timeout / TIMEOUT_SECONDS
+    return RetryingDriver(
+        S3Driver(path, fs=fs, storage_options=storage_options, pace=pace), seconds_max=SECONDS_MAX * pace
+    )
 
 
 def _open_url(url: str, scheme: str, storage_options: dict[str, Any], *, single_writer: bool) -> Driver:
@@ -154,7 +171,7 @@ def _open_url(url: str, scheme: str, storage_options: dict[str, Any], *, single_
     return GenericDriver(fs, path)
 
 
-def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool) -> Driver:
+def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool, timeout: float) -> Driver:
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 
@@ -169,7 +186,7 @@ def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool) 
     if isinstance(fs, LocalFileSystem):
         return _open_path(fs._strip_protocol(path) if path else "", is_path=True)  # noqa: SLF001
     if "s3fs" in sys.modules and isinstance(fs, sys.modules["s3fs"].S3FileSystem):
-        return _open_s3(path, fs, None)
+        return _open_s3(path, fs, None, timeout)
     raise _unsafe(type(fs).__name__)
 
 

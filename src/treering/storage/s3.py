@@ -57,6 +57,8 @@ OBJECT_BYTES_MAX = 5 * 1024**3
 # The timeouts of the client restart with every byte received, and an upload that stalls has none at all. So
 # each request is over after this time, plus what a slow line may take for its bytes.
 REQUEST_SECONDS_MAX = 60.0
+# A put has a short answer, but its client waits without end to be told to go on.
+PUT_SECONDS_MAX = 10.0
 BYTES_PER_SECOND_MIN = 10_000
 
 _POOL_USUAL = 10  # botocore's, for filesystems that users bring
@@ -65,13 +67,12 @@ _DELETE_KEYS_MAX = 1000  # what S3 takes in one request
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 _OPTIONS = {"use_listings_cache": False}
+_CONNECT_SECONDS_MAX, _SILENCE_SECONDS_MAX = 3, 10
 _CONFIG = {
     # botocore has 10, so a batch of ranged reads would wait in line.
     "max_pool_connections": 64,
     # Retrying is the business of `RetryingDriver`: nested in s3fs's and botocore's own it can take a minute.
     "retries": {"max_attempts": 0},
-    "connect_timeout": 3,
-    "read_timeout": 10,
     # Older servers do not know the checksums that newer clients add, and a good network needs none.
     "request_checksum_calculation": "when_required",
 }
@@ -84,6 +85,7 @@ class S3Driver:
         path: `bucket` or `bucket/prefix`.
         fs: An `s3fs.S3FileSystem` to send requests with, with its settings for timeouts and retries; it stays open.
         storage_options: Else, what to make one from: credentials, `client_kwargs`, `config_kwargs` and so on.
+        pace: Multiplies all times that are allowed.
 
     Raises:
         UsageError: The path names no bucket, or the filesystem cannot be used from threads.
@@ -95,7 +97,12 @@ class S3Driver:
     appends = False
 
     def __init__(
-        self, path: str, *, fs: s3fs.S3FileSystem | None = None, storage_options: Mapping[str, Any] | None = None
+        self,
+        path: str,
+        *,
+        fs: s3fs.S3FileSystem | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        pace: float = 1.0,
     ) -> None:
         bucket, _, prefix = path.removeprefix("s3://").strip("/").partition("/")
         if not bucket or (prefix and {"", ".", ".."} & set(prefix.split("/"))):
@@ -105,6 +112,7 @@ class S3Driver:
         self._bucket = bucket
         self._base = f"{prefix}/" if prefix else ""
         self._given = usable(fs)
+        self._pace = pace
         self._options = dict(storage_options or {})
         self._fs: s3fs.S3FileSystem | None = None
         self._slots = asyncio.Semaphore()
@@ -162,7 +170,11 @@ class S3Driver:
     def _connect(self) -> s3fs.S3FileSystem:
         if self._given is None:
             # A copy, since botocore writes into what it is given.
-            config = {**copy.deepcopy(_CONFIG), **self._options.get("config_kwargs", {})}
+            limits = {
+                "connect_timeout": _CONNECT_SECONDS_MAX * self._pace,
+                "read_timeout": _SILENCE_SECONDS_MAX * self._pace,
+            }
+            config = {**copy.deepcopy(_CONFIG), **limits, **self._options.get("config_kwargs", {})}
             options = {**_OPTIONS, **self._options, "config_kwargs": config}
             fs = s3fs.S3FileSystem(**options, skip_instance_cache=True)
             fs.retries = 1
@@ -175,7 +187,7 @@ class S3Driver:
     async def _serve(self, fs: s3fs.S3FileSystem, request: Request) -> Answer:
         if refused := rules.refusal(request, appends=False):
             return refused
-        bucket = _Bucket(fs, self._bucket, self._base)
+        bucket = _Bucket(fs, self._bucket, self._base, self._pace)
         async with self._slots:
             match request:
                 case Get():
@@ -193,17 +205,18 @@ class S3Driver:
 class _Bucket:
     """The requests themselves, on the event loop of the filesystem."""
 
-    def __init__(self, fs: s3fs.S3FileSystem, bucket: str, base: str) -> None:
+    def __init__(self, fs: s3fs.S3FileSystem, bucket: str, base: str, pace: float) -> None:
         self._fs = fs
         self._bucket = bucket
         self._base = base
+        self._pace = pace
 
     async def get(self, get: Get) -> Answer:
         """Read bytes and version in one request."""
         options = {"Range": _range(get), "IfNoneMatch": get.unless}
         try:
             head = await self._call("get_object", get.key, **options)
-            async with head["Body"] as body, _patience(head["ContentLength"]):
+            async with head["Body"] as body, self._patience(head["ContentLength"]):
                 data = await body.read()
             return _found(get, data, head)
         except s3_errors.FAILURES as error:
@@ -292,17 +305,17 @@ class _Bucket:
         kept = {name: value for name, value in options.items() if value is not None}
         if key is not None:
             kept["Key"] = self._base + key
-        async with _patience(len(kept.get("Body", b""))):
+        async with self._patience(len(kept.get("Body", b"")), put="Body" in kept):
             answer: dict[str, Any] = await self._fs._call_s3(method, Bucket=self._bucket, **kept)  # noqa: SLF001
         return answer
 
+    def _patience(self, size: int, *, put: bool = False) -> asyncio.Timeout:
+        """How long so many bytes may take at most; `TimeoutError` after that."""
+        seconds = PUT_SECONDS_MAX if put else REQUEST_SECONDS_MAX
+        return asyncio.timeout(self._pace * seconds + size / BYTES_PER_SECOND_MIN)
+
     def _explain(self, error: BaseException, key: str) -> TreeringError:
         return s3_errors.explain(error, key=key, bucket=self._bucket)
-
-
-def _patience(size: int) -> asyncio.Timeout:
-    """How long so many bytes may take at most; `TimeoutError` after that."""
-    return asyncio.timeout(REQUEST_SECONDS_MAX + size / BYTES_PER_SECOND_MIN)
 
 
 def _found(get: Get, data: bytes, head: Mapping[str, Any]) -> Answer:

@@ -25,7 +25,7 @@ from treering.session.options import EVERY_TURN, Hooks, Options
 from treering.session.reader import Reader
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver
-from treering.storage.open import address_of, location_of, open_driver
+from treering.storage.open import TIMEOUT_SECONDS, address_of, location_of, open_driver
 from treering.storage.requests import Driver, Hold, Steps
 
 if TYPE_CHECKING:
@@ -314,6 +314,7 @@ def open_place(
     storage_options: Mapping[str, Any] | None = None,
     redactor: Redactor | None = None,
     observer: Observer | None = None,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Place:
     """Open a store. Nothing is created before the first record.
 
@@ -329,9 +330,11 @@ def open_place(
         observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. It is called by
             whatever thread or event loop waited, and must not use the store. What it raises ends the call as an
             interrupt would.
+        timeout: Seconds after which a request to S3 that has no answer fails, all its attempts included. What is sent
+            or received slowly takes longer, and a call may need several requests one after the other.
 
     Raises:
-        UsageError: The target is none of these.
+        UsageError: The target is none of these, or `timeout` is not positive.
         UnsafeStoreError: The store has no compare-and-swap, and `single_writer` was not promised.
     """
     redaction = None
@@ -339,7 +342,9 @@ def open_place(
         from treering.session.redaction import Redaction  # few stores have one
 
         redaction = Redaction(redactor)
-    driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
+    driver = open_driver(
+        target, path=path, single_writer=single_writer, storage_options=storage_options, timeout=timeout
+    )
     if observer is not None:
         from treering.storage.observing import observed  # few stores have one
 
