@@ -25,6 +25,7 @@ from treering.errors import (
     PoisonedError,
     SessionDeletedError,
     SessionHeldError,
+    StreamLostError,
     TreeringError,
     UnavailableError,
     UnresolvedEffectError,
@@ -62,9 +63,11 @@ _find_shapes_with(_load_messages, _load_installed_messages)
 if TYPE_CHECKING:
     from treering.api.async_session import AsyncSession
     from treering.api.async_store import AsyncStore, aopen
+    from treering.api.async_streaming import AsyncStreamWriter
     from treering.api.async_view import AsyncView
     from treering.api.awaiting import AsyncOpening
     from treering.api.encoding import to_json
+    from treering.api.streaming import StreamWriter
     from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.checkpoint.prune import KeepCheckpoints, PrunePlan
     from treering.erasure.erasing import Receipt
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
     from treering.session.record import Appended
     from treering.session.recording import Message
     from treering.session.redaction import Redactor, redact_patterns
+    from treering.session.streams import OpenStream, Piece, PieceKind, StreamStatus
     from treering.session.verbs.comparing import Changed, ContextChanges, Diff, ValueChanges
     from treering.session.verbs.effects import Effect
     from treering.session.verbs.following import Edit, ErasureInfo, Event, EventType, HeadMove
@@ -103,6 +107,7 @@ _LATE = {
     "AsyncOpening": "treering.api.awaiting",
     "AsyncSession": "treering.api.async_session",
     "AsyncStore": "treering.api.async_store",
+    "AsyncStreamWriter": "treering.api.async_streaming",
     "AsyncView": "treering.api.async_view",
     "BackedUp": "treering.maintenance.backup",
     "Backup": "treering.maintenance.backup",
@@ -135,7 +140,10 @@ _LATE = {
     "Observer": "treering.storage.observing",
     "OpenCall": "treering.session.verbs.open_calls",
     "OpenOptions": "treering.store.options",
+    "OpenStream": "treering.session.streams",
     "OutlineRow": "treering.transcript.tree",
+    "Piece": "treering.session.streams",
+    "PieceKind": "treering.session.streams",
     "Progress": "treering.store.loading",
     "PrunePlan": "treering.checkpoint.prune",
     "Pruned": "treering.session.verbs.pruning",
@@ -153,6 +161,8 @@ _LATE = {
     "SessionSize": "treering.session.verbs.reading",
     "Sessions": "treering.store.catalogue",
     "Siblings": "treering.session.verbs.reading",
+    "StreamStatus": "treering.session.streams",
+    "StreamWriter": "treering.api.streaming",
     "ValueChanges": "treering.session.verbs.comparing",
     "aopen": "treering.api.async_store",
     "redact_patterns": "treering.session.redaction",
@@ -167,6 +177,7 @@ __all__ = [
     "AsyncOpening",
     "AsyncSession",
     "AsyncStore",
+    "AsyncStreamWriter",
     "AsyncView",
     "BackedUp",
     "Backup",
@@ -213,7 +224,10 @@ __all__ = [
     "Observer",
     "OpenCall",
     "OpenOptions",
+    "OpenStream",
     "OutlineRow",
+    "Piece",
+    "PieceKind",
     "PoisonedError",
     "Progress",
     "PrunePlan",
@@ -237,6 +251,9 @@ __all__ = [
     "Sessions",
     "Siblings",
     "Store",
+    "StreamLostError",
+    "StreamStatus",
+    "StreamWriter",
     "TreeringError",
     "UnavailableError",
     "UnresolvedEffectError",

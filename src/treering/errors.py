@@ -8,7 +8,8 @@
     │   ├── HeadMovedError    the head is not where the caller said it was
     │   ├── SessionHeldError  another process or worker holds the session: wait, or open it shared
     │   ├── LeaseLostError    another worker took over: stop, what it records now counts
-    │   └── UnresolvedEffectError a call began before and may have been made: find out, then end the effect
+    │   ├── UnresolvedEffectError  a call began before and may have been made: find out, then end the effect
+    │   └── StreamLostError   another writer goes on with the answer, or ended it: stop
     ├── UnavailableError      the store did not answer; the write may or may not have landed (also OSError)
     │   └── PoisonedError     a sync failed: only a rewrite can be trusted
     ├── AccessError           the store refused the credentials or the path  (also PermissionError)
@@ -85,6 +86,16 @@ class UnresolvedEffectError(ConflictError):
     """The call began before, here or elsewhere, and its end is not recorded; it must not be made now."""
 
     usual_remedy = "find out whether it was made, and say so with `end_effect`"
+
+
+class StreamLostError(ConflictError):
+    """Another writer took this stream over, or it was kept, discarded or erased.
+
+    Attributes:
+        unsaved: The text that was written and is not stored.
+    """
+
+    unsaved: str = ""
 
 
 class UnavailableError(TreeringError, OSError):

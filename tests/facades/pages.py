@@ -45,6 +45,8 @@ READING = {
     "lines": "verbs.reading.lines",
     "events": "verbs.following.events",
     "follow": "verbs.following.follow",
+    "open_streams": "verbs.streaming.open_streams",
+    "follow_stream": "verbs.streaming.follow_stream",
 }
 """Methods of sessions and views, and the protocols that they perform."""
 WRITING = {
@@ -52,6 +54,8 @@ WRITING = {
     "commit": "verbs.conversation.commit",
     "flush": "session_body.flush",
     "discard": "session_body.discard",
+    "keep_stream": "verbs.streaming.keep_stream",
+    "discard_stream": "verbs.streaming.discard_stream",
     "compact": "verbs.conversation.compact",
     "close_open_calls": "verbs.open_calls.close_open_calls",
     "effect": "verbs.effects.effect",

@@ -30,11 +30,16 @@ READING = frozenset(
         "at", "history", "get", "each_node", "blob", "original", "path", "children", "siblings", "newest_leaf",
         "leaves", "tree", "nodes", "problems", "labels", "checkpoints", "checkpoint", "checkpoints_at", "context_at",
         "diff", "notes", "open_calls", "extensions", "last_compaction", "stored", "refresh", "lines", "events",
-        "follow", "perform",
+        "follow", "perform", "open_streams", "follow_stream",
     }
 )  # fmt: skip
-TEXTLESS = frozenset({"claim", "renew", "release", "flush", "discard", "seal", "optimize", "prune", "close"})
-NAMES_ONLY = frozenset({"retract", "unretract", "checkout", "switch", "rewind", "drop_head"})
+TEXTLESS = frozenset(
+    {"claim", "renew", "release", "flush", "discard", "seal", "optimize", "prune", "close"}
+    | {"stream", "continue_stream"}  # they are refused, see `tests/session/test_streams.py`
+)
+NAMES_ONLY = frozenset(
+    {"retract", "unretract", "checkout", "switch", "rewind", "drop_head", "keep_stream", "discard_stream"}
+)
 """What they take are ids and names."""
 
 

@@ -149,6 +149,35 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         """
         return await self.perform(session_body.discard, *ids)
 
+    async def keep_stream(self, stream: str) -> Appended:
+        """Record what is stored of an open stream as a node, whose brief says `stream: partial`.
+
+        Its writer, if it lives, is told that it lost the stream.
+
+        Args:
+            stream: Its id.
+
+        Returns:
+            What was recorded; no nodes if nothing was stored of it: then it is discarded.
+
+        Raises:
+            NotFoundError: No stream with this id is open.
+            StreamLostError: Another writer goes on with it, or ended it, at this moment. Further errors are those of
+                `append`; call again then.
+        """
+        return await self.perform(verbs.streaming.keep_stream, stream)
+
+    async def discard_stream(self, stream: str) -> None:
+        """End an open stream without a node, and delete its pieces.
+
+        Args:
+            stream: Its id.
+
+        Raises:
+            NotFoundError: No stream with this id is open. Further errors are those of `append`.
+        """
+        await self.perform(verbs.streaming.discard_stream, stream)
+
     async def compact(
         self,
         /,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from treering.api.session_body import SessionProperties, close
 from treering.api.store_body import StoreBody
@@ -17,6 +17,10 @@ from treering.session.writer import Writer
 from treering.storage.effects import Items, Job, Pause, Stream, call, parts
 from treering.storage.run import arun
 from treering.store.place import Opened, Place, release
+
+if TYPE_CHECKING:
+    from treering.api.async_streaming import AsyncStreamWriter
+    from treering.session.verbs.streaming import Live
 
 R = TypeVar("R", bound=Readable)
 P = ParamSpec("P")
@@ -199,6 +203,45 @@ class AwaitingWriting(AwaitingSession[Writer]):
             async with self._lock:
                 release(self._holds)
 
+    def stream(self, role: str = "assistant", **fields: object) -> AsyncOpening[AsyncStreamWriter]:
+        """Begin an answer, whose text is stored and shown to readers while it is written.
+
+        What was written 100 ms ago, or before 16 KB that followed, survives a kill; in a bucket, 500 ms ago. Once it is
+        whole it is a node, as if it had been appended then; before, it is in no context. Its id is that of the node.
+
+        Args:
+            role: Of the message.
+            fields: Further fields of the message.
+
+        Raises:
+            UsageError: The store redacts texts, or too many streams are open. Further errors are those of `append`.
+        """
+        return AsyncOpening(self._writing(verbs.streaming.begin, role, **fields))
+
+    def continue_stream(self, stream: str) -> AsyncOpening[AsyncStreamWriter]:
+        """Go on with an open stream, whose writer died or failed, at its end.
+
+        A writer that still lives is told that it lost the stream; nothing that it writes then is stored.
+
+        Args:
+            stream: Its id, see `open_streams`.
+
+        Raises:
+            NotFoundError: No stream with this id is open. Further errors are those of `append`.
+        """
+        return AsyncOpening(self._writing(verbs.streaming.take_over, stream))
+
+    async def _writing(
+        self, verb: Callable[Concatenate[Any, P], Job[Live]], *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncStreamWriter:
+        """Write an answer, and remember it."""
+        from treering.api.async_streaming import AsyncStreamWriter
+
+        live = await self.perform(verb, *args, **kwargs)
+        answer = AsyncStreamWriter(live, self._driver, self.perform)
+        self._answers.add(answer)
+        return answer
+
     @property
     def is_new(self) -> bool:
         """The session did not exist: this handle created it, or will with its first record."""
@@ -207,9 +250,11 @@ class AwaitingWriting(AwaitingSession[Writer]):
     async def close(self) -> None:
         """Record buffered messages, write `latest` so that it covers everything, and unlock the session.
 
-        The handle cannot be used afterwards.
+        The handle cannot be used afterwards. Streams that it did not end stay open, as failed.
         """
         try:
+            for answer in () if self._closed else tuple(self._answers):
+                await answer.give_up("its session was closed")
             if not self._closed:
                 await self.perform(close)
         finally:

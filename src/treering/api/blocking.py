@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from treering.api.session_body import SessionProperties, close
 from treering.api.store_body import StoreBody
@@ -16,6 +16,9 @@ from treering.session.writer import Writer
 from treering.storage.effects import Items, Job, Pause, Stream, parts
 from treering.storage.run import run
 from treering.store.place import Opened, Place, release
+
+if TYPE_CHECKING:
+    from treering.api.streaming import StreamWriter
 
 R = TypeVar("R", bound=Readable)
 P = ParamSpec("P")
@@ -146,6 +149,45 @@ class BlockingWriting(BlockingSession[Writer]):
             with self._lock:
                 release(self._holds)
 
+    def stream(self, role: str = "assistant", **fields: object) -> StreamWriter:
+        """Begin an answer, whose text is stored and shown to readers while it is written.
+
+        What was written 100 ms ago, or before 16 KB that followed, survives a kill; in a bucket, 500 ms ago. Once it is
+        whole it is a node, as if it had been appended then; before, it is in no context. Its id is that of the node.
+
+        Args:
+            role: Of the message.
+            fields: Further fields of the message.
+
+        Raises:
+            UsageError: The store redacts texts, or too many streams are open. Further errors are those of `append`.
+        """
+        from treering.api.streaming import StreamWriter
+
+        live = self.perform(verbs.streaming.begin, role, **fields)
+        return self._writing(StreamWriter(live, self._driver, self.perform))
+
+    def continue_stream(self, stream: str) -> StreamWriter:
+        """Go on with an open stream, whose writer died or failed, at its end.
+
+        A writer that still lives is told that it lost the stream; nothing that it writes then is stored.
+
+        Args:
+            stream: Its id, see `open_streams`.
+
+        Raises:
+            NotFoundError: No stream with this id is open. Further errors are those of `append`.
+        """
+        from treering.api.streaming import StreamWriter
+
+        live = self.perform(verbs.streaming.take_over, stream)
+        return self._writing(StreamWriter(live, self._driver, self.perform))
+
+    def _writing(self, answer: StreamWriter) -> StreamWriter:
+        """Remember an answer that this session writes."""
+        self._answers.add(answer)
+        return answer
+
     @property
     def is_new(self) -> bool:
         """The session did not exist: this handle created it, or will with its first record."""
@@ -154,9 +196,11 @@ class BlockingWriting(BlockingSession[Writer]):
     def close(self) -> None:
         """Record buffered messages, write `latest` so that it covers everything, and unlock the session.
 
-        The handle cannot be used afterwards.
+        The handle cannot be used afterwards. Streams that it did not end stay open, as failed.
         """
         try:
+            for answer in () if self._closed else tuple(self._answers):
+                answer.give_up("its session was closed")
             if not self._closed:
                 self.perform(close)
         finally:

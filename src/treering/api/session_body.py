@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from inspect import GEN_CLOSED, GEN_SUSPENDED, getgeneratorstate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from weakref import WeakSet
 
 from treering import session, store
 from treering.errors import TreeringError, UsageError
@@ -50,6 +51,8 @@ class SessionProperties(Generic[R]):
         self._driver = opened.driver
         self._pid = os.getpid()
         self._closed = False
+        self._answers: WeakSet[Any] = WeakSet()
+        """Those that it writes, and others that have ended."""
 
     @property
     def _reader(self) -> R:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.session.content import ContextItem
+    from treering.session.streams import OpenStream, Piece
     from treering.session.verbs.comparing import Diff
     from treering.session.verbs.effects import Effect
     from treering.session.verbs.following import Event
@@ -328,6 +329,36 @@ class Reading(BlockingSession[R]):
             NotFoundError: The session has no record yet.
         """
         return self._each(verbs.following.follow, poll_seconds=poll_seconds, first=first)
+
+    def open_streams(self, *ids: str) -> tuple[OpenStream, ...]:
+        """Answers that were begun and have not ended, with what is stored of them; no request if there are none.
+
+        Which there are is known since the last look; their pieces are read now, one GET for each 64 KiB.
+
+        Args:
+            ids: Only these; by default all.
+        """
+        return self.perform(verbs.streaming.open_streams, *ids)
+
+    def follow_stream(self, stream: str, *, offset: int = 0, poll_seconds: float = 0.2) -> Iterator[Piece]:
+        """Yield the pieces of an answer, in order and once, as they are stored; waits in between.
+
+        The last piece has the kind `PieceKind.END`, and says how it ended. A stream that `FAILED`, or whose writer was
+        `LOST`, is still open: somebody may go on with it. Then call again with the offset of that last piece.
+
+        An idle reader sends one conditional GET for each `poll_seconds`.
+
+        Args:
+            stream: The id of the stream, which is that of the node; it may have ended long ago.
+            offset: Go on there: the `after` of the last piece.
+            poll_seconds: How long to wait between two looks.
+
+        Raises:
+            NotFoundError: No stream has this id; or the session was deleted meanwhile.
+            CorruptError: What is stored is damaged.
+            UnavailableError: The store does not answer. Call again, with the offset of the last piece.
+        """
+        return self._each(verbs.streaming.follow_stream, stream, offset=offset, poll_seconds=poll_seconds)
 
 
 class View(Reading[Reader]):

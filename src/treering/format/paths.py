@@ -6,6 +6,7 @@
     sessions/<session>/hold                                          lock: the process that has it open (local disk)
     sessions/<session>/<life>/segments/<first>-<end>-<epoch>-<unique>.jsonl.zst
     sessions/<session>/<life>/blobs/<sha256>
+    sessions/<session>/<life>/streams/<stream>-<number>.jsonl  (or .jsonl.zst)   pieces of an answer being written
     recent/<day>/<session>=.<project>.<folder>.<unique>              marker: a session was active on that day
     recent.json                                                  each session has a marker
     parcels/<part>/.../<part>=.zst                                   bytes of other programs, under their own names
@@ -59,6 +60,7 @@ _escape = r"=([0-9a-f]{2})"
 _digest = r"[0-9a-f]{64}"
 _hashed = f"{_HASHED}[0-9a-f]{{64}}"
 _segment = r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst"
+_chunk = r"([0-9a-f]{32})-([0-9]{4,})\.jsonl(?:\.zst)?"
 _marked = r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)"
 _marker = r"([0-9]{5})/([^/]+)=\.([0-9a-f]{4}|)\.([0-9a-f]{4}|)\.([0-9a-z]+)"
 
@@ -280,6 +282,20 @@ def _segment_file(name: SegmentName) -> str:
     return f"{name.first:012d}-{name.end:012d}-{name.epoch:06d}-{name.unique}{_SUFFIX}"
 
 
+class ChunkName(NamedTuple):
+    """The parts of a chunk's key: pieces of an answer that is being written."""
+
+    stream: str
+    """The id of the stream, as made here."""
+    number: int
+
+
+def parse_chunk(key: str) -> ChunkName | None:
+    """Parse the key of a chunk; None for files that are not chunks."""
+    match = re.fullmatch(_chunk, file_name(key))
+    return ChunkName(match[1], int(match[2])) if match else None
+
+
 class Marker(NamedTuple):
     """The parts of a marker's key but the session. Names are never used twice."""
 
@@ -383,6 +399,15 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
         """Return the key of the blob with this digest, 64 lower-case hex digits."""
         return self.blobs(life) + sha256
 
+    def streams(self, life: str) -> str:
+        """Return the prefix of the pieces of answers that are being written."""
+        return f"{self.folder(life)}streams/"
+
+    def chunk(self, life: str, name: ChunkName) -> str:
+        """Return the key of one chunk of them."""
+        suffix = _LOG_SUFFIX if self.appends else _SUFFIX
+        return f"{self.streams(life)}{name.stream}-{name.number:04d}{suffix}"
+
     @cached_property
     def home(self) -> str:
         """Return the prefix of everything but `latest`."""
@@ -399,4 +424,6 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
             return True
         if key.startswith(self.segments(life)):
             return parse_segment(key) is not None
+        if key.startswith(self.streams(life)):
+            return parse_chunk(key) is not None
         return key.startswith(self.blobs(life)) and re.fullmatch(_digest, key[len(self.blobs(life)) :]) is not None

@@ -3,8 +3,9 @@
 `register` compares and swaps one object, and bounds how often that is tried again; everything else uses it. `view`
 holds what a process knows of a session; `resume` reads it, `append` adds records, `cover` seals and closes, `read`
 walks all records and `rows` looks at single ones, `watch` follows it, `merge` tidies segments, `life` creates and
-deletes, `lease` gives one worker the session for itself. The rules they keep stand in `docs/reference/journal.md`, each
-with the mutant that breaks when it is removed.
+deletes, `lease` gives one worker the session for itself, `stream` keeps the pieces of an
+answer while it is written. The rules they keep stand in `docs/reference/journal.md`, each with the mutant that breaks
+when it is removed.
 
 Who resumes needs few of them: those that it does without are imported when they are first used, as `journal.append`.
 """
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
         purge as purge,
         read as read,
         rows as rows,
+        stream as stream,
         watch as watch,
     )
 
 _MODULES = (
-    "append", "cover", "erase", "lease", "life", "memory", "merge", "moment", "purge", "read", "rows", "watch",
+    "append", "cover", "erase", "lease", "life", "memory", "merge", "moment", "purge", "read", "rows", "stream",
+    "watch",
 )  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         lease as lease,
         record as record,
         row_lookup as row_lookup,
+        streams as streams,
     )
 
-__getattr__ = late(__name__, modules(__name__, "burial", "index", "index_lookup", "lease", "record", "row_lookup"))
+_MODULES = ("burial", "index", "index_lookup", "lease", "record", "row_lookup", "streams")
+__getattr__ = late(__name__, modules(__name__, *_MODULES))

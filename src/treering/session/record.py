@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +59,7 @@ def record(
     *,
     new_ids: bool = False,
     here: bool = False,
+    allowed: Callable[[], Steps[None]] | None = None,
 ) -> Steps[Appended]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one.
 
@@ -69,6 +70,7 @@ def record(
         wish: The place that the caller asked for.
         new_ids: As for `commit`.
         here: The drafts refer to the node where the session stands.
+        allowed: Raises if they may not be recorded in the session as it is now. They are not put off then.
     """
     if writer.appender.pending is not None:
         yield from writer.appender.settle()
@@ -76,12 +78,14 @@ def record(
     seen = writer.replica.known_view
     if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # buffered drafts come first, at the current position
-    elif writer.appender.holds_back(drafts, ends_turn=changed is not None):
+    elif allowed is None and writer.appender.holds_back(drafts, ends_turn=changed is not None):
         return (yield from _held_back(writer, drafts, known, changed, new_ids=new_ids, here=here))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
     if len(known) == len(drafts) and not writer.appender.buffered and not ends:
         return (yield from _added_before(writer, drafts))
     planned = partial(plan, writer, drafts, changed, wish, known=known, seen=seen, new_ids=new_ids, here=here)
+    if allowed is not None:
+        planned = partial(_if_allowed, allowed, planned)
     try:
         done = yield from writer.appender.write(planned)
     except UsageError as error:
@@ -93,6 +97,12 @@ def record(
     head = heads.get(last, "") if not last or last in heads else (yield from _head_of(writer, last))
     checkpoint = done.made.id if done.made else None
     return Appended(nodes=tuple(done.ids), head=head or done.head, checkpoint=checkpoint)
+
+
+def _if_allowed(allowed: Callable[[], Steps[None]], plan: Callable[[], Steps[Recording]]) -> Steps[Recording]:
+    """Plan, if the session as it is now allows it."""
+    yield from allowed()
+    return (yield from plan())
 
 
 def _held_back(

@@ -9,6 +9,7 @@ smaller.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -56,6 +57,8 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     effects: dict[str, Raw] = {}
     places: list[int] = []
     """Positions of the context's records that are left out, in the order of its nodes; -1: unknown."""
+    streams: dict[str, dict[str, Any]] = {}
+    """Answers that are being written, by id; see `treering.session.streams`."""
     policy: str = ""
     """Set where there is no room for the context and the checkpoint: the policy that extends the context."""
 
@@ -107,6 +110,7 @@ def encode_adrift(state: SessionState) -> bytes:
         usage=state.usage,
         last_usage=state.last_usage,
         effects=state.effects,
+        streams=state.streams,
         policy=state.policy.name,
     )
     return write_form(line) + b"\n"
@@ -125,6 +129,7 @@ def _state_line(state: SessionState, places: Sequence[int] = ()) -> bytes:
         usage=state.usage,
         last_usage=state.last_usage,
         effects=state.effects,
+        streams=state.streams,
         places=[*places],
         policy=state.policy.name if newest is None and state.context_at == UNKNOWN else "",
     )
@@ -157,6 +162,7 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     if line.parent_gone:
         state.checkpoint, state.context_at = None, UNKNOWN
     state.usage, state.last_usage, state.effects = dict(line.usage), dict(line.last_usage), line.effects
+    state.streams = line.streams
     state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
     if line.places:
         missing = [node for node in dict.fromkeys(state.context.nodes) if node not in state.lines]

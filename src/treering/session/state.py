@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
+from treering import session
 from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.policy import Growth, Policy
@@ -98,6 +99,7 @@ class SessionState:
         self.checkpoint: Checkpoint | None = None
         """The newest checkpoint of the followed head; it holds the agent's state."""
         self.nodes_since = 0
+        self.streams: dict[str, dict[str, Any]] = {}  # answers being written, by id; see `treering.session.streams`
         self.usage: dict[str, int | float] = {}
         self.last_usage: dict[str, int | float] = {}
         self.effects: dict[str, Raw] = {}
@@ -204,6 +206,8 @@ class SessionState:
             self._move(skeleton)
         elif record.type == "checkpoint":
             self._checkpoint(record, skeleton, made)
+        elif record.type == "note" and record.kind in ("stream", "stream_end"):
+            self.streams = session.streams.fold_note(self.streams, skeleton, record.by)
         elif record.type == "note":
             self.add_note(skeleton, record.body)
         elif record.type == "edit":
@@ -214,7 +218,7 @@ class SessionState:
         """A copy with the card, heads and usage as they will be after these records; nothing else is folded."""
         after = SessionState(self.card, self.policy)
         after.heads, after.usage, after.last_usage = self.heads, self.usage, self.last_usage
-        after.nodes_since, after.effects = self.nodes_since, self.effects
+        after.nodes_since, after.effects, after.streams = self.nodes_since, self.effects, self.streams
         for record in records:
             if record.type not in ("checkpoint", "edit"):
                 after.apply(msgspec.structs.replace(record, at=after.end), b"")
@@ -229,6 +233,8 @@ class SessionState:
 
     def _node(self, skeleton: Skeleton, line: bytes) -> None:
         self.heads = self.heads.apply(skeleton)
+        if skeleton.id in self.streams:
+            self.streams = {name: facts for name, facts in self.streams.items() if name != skeleton.id}
         if not skeleton.head or skeleton.head != self.head:
             return
         self.nodes_since += 1

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
         past as past,
         pruning as pruning,
         reading as reading,
+        streaming as streaming,
     )
 
 _MODULES = (
     "comparing", "conversation", "edits", "effects", "extending", "following", "forking", "leasing", "navigation",
-    "notes", "open_calls", "past", "pruning", "reading",
+    "notes", "open_calls", "past", "pruning", "reading", "streaming",
 )  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -1,0 +1,184 @@
+"""`StreamWriter`: an answer that is being written, for blocking code. A thread of its own stores what waits."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from treering.api.streaming_body import UNSAVED_BYTES_MAX, StreamBody
+from treering.errors import TreeringError, UnavailableError
+from treering.format.stream import TEXT, THINKING, TOOL_CALL
+from treering.session import verbs
+from treering.session.streams import StreamStatus
+from treering.storage.run import run
+
+if TYPE_CHECKING:
+    from treering.session.record import Appended
+
+
+class StreamWriter(StreamBody):
+    """An answer that is being written. Use it as a context manager: the end of the block ends it.
+
+    What was written is stored within 100 ms on a disk, or as soon as it is 16 KB; in a bucket within 500 ms, by at most
+    two requests a second. An exception in the block leaves the stream open, as failed; see `Session.open_streams`.
+    """
+
+    def __init__(self, live: Any, driver: Any, perform: Callable[..., Any]) -> None:  # by a session
+        super().__init__(live, driver)
+        self._perform = perform
+        self._turn = threading.Lock()
+        """Had by who writes to the store."""
+        self._woken = threading.Event()
+        threading.Thread(
+            target=_keep_storing, args=(weakref.ref(self), self._woken), name=f"treering-{live.id}", daemon=True
+        ).start()
+
+    def write(self, text: str) -> None:
+        """Go on with text. It is buffered when this returns, and stored soon; see `flush`.
+
+        Raises:
+            StreamLostError: Another writer took the stream over, or ended it.
+            UsageError: The stream has ended, or the text has half a character, or is too long.
+        """
+        self._take(TEXT, text)
+
+    def thinking(self, text: str, *, signature: str = "") -> None:
+        """Go on with thinking; the last piece may have its signature. Errors as for `write`."""
+        self._take(THINKING, text, signature=signature)
+
+    def tool_call(self, arguments: str = "", *, id: str, name: str = "") -> None:  # noqa: A002  # as APIs call it
+        """Begin a call of a tool, or go on with its arguments. Errors as for `write`.
+
+        Args:
+            arguments: A piece of them; all pieces together are JSON.
+            id: Of the call; the same as before goes on with it.
+            name: Of the tool; only the first piece needs it.
+        """
+        self._take(TOOL_CALL, arguments, call=id, name=name)
+
+    def flush(self) -> None:
+        """Store what was written; durable when it returns.
+
+        Raises:
+            StreamLostError: Another writer took the stream over, or ended it.
+            UnavailableError: The store did not answer. `unsaved` may be stored or not; it is tried again.
+        """
+        with self._turn:
+            self._require_open()
+            if self._live.tape.unsaved:
+                self._store()
+
+    def finish(self, **fields: object) -> Appended:
+        """End the answer, and record it as a node with the id of the stream. The end of the block calls it.
+
+        Args:
+            fields: Further fields of the message.
+
+        Raises:
+            StreamLostError: Another writer took the stream over, or ended it; nothing was recorded.
+            UnavailableError: The store did not answer; call it again. Further errors are those of `append`.
+        """
+        return self._finish(StreamStatus.COMPLETE, **fields)
+
+    def stop(self, **fields: object) -> Appended:
+        """End the answer where it is, as the user wished: the brief of its node says `stream: stopped`.
+
+        Arguments and errors as for `finish`.
+        """
+        return self._finish(StreamStatus.STOPPED, **fields)
+
+    def fail(self, reason: str) -> None:
+        """Give up: the stream stays open, and readers are told that it failed, and why.
+
+        Then `continue_stream`, `keep_stream` or `discard_stream` end it.
+
+        Args:
+            reason: For people; no part of the answer. At most 200 bytes of it are kept.
+
+        Raises:
+            StreamLostError: Another writer took the stream over, or ended it.
+            UnavailableError: The store did not answer.
+        """
+        with self._turn:
+            self._require_open()
+            self._perform(verbs.streaming.fail, self._live, reason)
+            self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ended:
+            return
+        if kind is None:
+            self.finish()
+            return
+        self.give_up(f"{kind.__name__}: {error}")
+
+    def give_up(self, reason: str) -> None:
+        """Give up as `fail` does, if it is not ended, and without an error: readers miss the signs of life, too."""
+        try:
+            if not self._ended:
+                self.fail(reason)
+        except TreeringError:
+            self._end()
+
+    def _take(self, kind: str, text: str, *, call: str = "", name: str = "", signature: str = "") -> None:
+        if self._add(kind, text, call=call, name=name, signature=signature):
+            self._woken.set()
+        if self._unsaved_bytes > UNSAVED_BYTES_MAX:
+            self.flush()
+
+    def _store(self) -> None:
+        self._sending()
+        try:
+            run(self._live.tape.write(), self._driver)
+        except UnavailableError:
+            raise
+        except TreeringError as error:
+            self._fatal(error)
+            raise
+        self._stored()
+
+    def _finish(self, status: StreamStatus, **fields: object) -> Appended:
+        with self._turn:
+            self._require_open()
+            done: Appended = self._perform(verbs.streaming.end, self._live, status, **fields)
+            self._end()
+            return done
+
+    def _end(self) -> None:
+        self._ended = True
+        self._woken.set()
+
+    def _store_if_due(self) -> float | None:
+        """Store what is due; return how long to wait before the next look, None: it has ended."""
+        with self._turn:
+            if self._ended or self._error is not None:
+                return None
+            left = self._seconds_left()
+            if left > 0:
+                return left
+            try:
+                self._store()
+            except UnavailableError:
+                pass  # it is tried again; `flush` and `finish` tell
+            except TreeringError:
+                return None  # who writes next is told
+            return max(0.0, self._seconds_left())
+
+
+def _keep_storing(there: weakref.ref[StreamWriter], woken: threading.Event) -> None:
+    """Store what waits, and say that the writer lives, as long as anybody has it."""
+    while (writer := there()) is not None:
+        left = writer._store_if_due()  # noqa: SLF001  # the thread is a part of it
+        del writer
+        if left is None:
+            return
+        woken.wait(left)
+        woken.clear()

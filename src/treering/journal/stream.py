@@ -1,0 +1,293 @@
+"""The pieces of an answer while it is being written: beside the journal, in chunks, until the answer is a node.
+
+Rule 1: a note in the journal begins a stream, before its first chunk. The node of the same id ends it, or a note.
+So the journal alone says which streams are open; a chunk of any other stream is waste, and anybody may delete it.
+Rule 2: a write swaps the open chunk that its writer saw, or adds to it, or it is refused. What was acknowledged stays.
+Rule 3: a write that makes a chunk large closes it, and nothing follows in that chunk. Only then the next one is begun.
+So at any time there is one object in which the next write must be.
+Rule 4: a write without an answer is sent again as it was, before any other. It counts once, also if both took effect.
+Rule 5: who goes on with a stream writes a line to that object first. From then on every write of the writer before is
+refused, however late it arrives, and what was read up to there is all that it ever wrote.
+Rule 6: chunks are deleted when the journal says that the stream has ended, never before.
+
+Theory of operation
+-------------------
+Pieces come ten times as often as records, and they are worth little once the answer is whole. In the tail each of them
+would be a compare-and-swap against all other writers, would lie in segments, and would have to be dropped again. Here
+each stream has one writer, who meets another one only if that takes it for dead.
+A late write may begin a chunk that was deleted. Nobody shows it: the journal says that the stream has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Final
+
+import msgspec
+
+from treering.errors import PoisonedError, StreamLostError
+from treering.format.paths import ChunkName, SessionKeys, parse_chunk
+from treering.format.stream import (
+    CHUNK_BYTES_CLOSE,
+    Chunk,
+    ChunkHeader,
+    ChunkLine,
+    PieceForm,
+    decode_chunk,
+    encode_chunk,
+    encode_write,
+    joined,
+)
+from treering.ids import new_nonce
+from treering.journal.merge import DELETES_MAX
+from treering.journal.register import Attempts, Cell, Lost, Register, Swapped, extend
+from treering.kinds import Kind
+from treering.storage.requests import ABSENT, Delete, Deleted, Steps
+from treering.storage.run import ask, list_all
+
+TTL_MS: Final = 15_000
+"""Without a write for so long a writer counts as dead."""
+BEAT_SECONDS: Final = TTL_MS / 3000
+"""A writer that has nothing to write says so often that it lives."""
+NUMBERS_MAX: Final = 9999  # chunks of 64 KiB
+
+
+class ChunkRegister(Register[Chunk]):
+    """One chunk of a stream. On a local disk it is a log."""
+
+    def __init__(self, keys: SessionKeys, life: str, name: ChunkName) -> None:
+        self.key = keys.chunk(life, name)
+        self._appends = keys.appends
+
+    def encode(self, value: Chunk) -> bytes:
+        return encode_chunk(value, compressed=not self._appends)
+
+    def decode(self, data: bytes) -> Chunk:
+        return decode_chunk(data, key=self.key, compressed=not self._appends)
+
+    def write_id(self, value: Chunk) -> str:
+        return value.writes[-1].by if value.writes else ""
+
+
+class Tape:
+    """Writes the pieces of one stream, for one writer.
+
+    Args:
+        keys: The session.
+        life: Its life.
+        stream: The stream.
+        writer: The note by which this writer took the stream.
+    """
+
+    def __init__(self, keys: SessionKeys, life: str, stream: str, writer: str) -> None:
+        self.stream = stream
+        self.writer = writer
+        self.offset = 0
+        """Behind all that is stored."""
+        self._keys = keys
+        self._life = life
+        self._number = 0
+        self._chunk: Chunk | None = None
+        """The chunk that is written to, as it is stored; None: it is not begun."""
+        self._version = ABSENT
+        self._in_place = False
+        self._lock = Lock()
+        self._waiting: list[PieceForm] = []
+        """What the next write stores; one thread may add while another one writes."""
+        self._failed: str | None = None
+        self._sent: tuple[bytes, ChunkLine] | None = None
+        """The line of a write whose outcome is not known."""
+        self._count = 0
+
+    @property
+    def unsaved(self) -> tuple[PieceForm, ...]:
+        """What is not known to be stored, in order."""
+        return (*(self._sent[1].pieces if self._sent else ()), *self._waiting)
+
+    def add(self, piece: PieceForm) -> None:
+        """Take a piece, for the next write."""
+        with self._lock:
+            self._waiting.append(piece)
+
+    def write(self, *, failed: str | None = None) -> Steps[None]:
+        """Store what was added: one request, and one more for what an earlier call left without an answer.
+
+        Args:
+            failed: The writer gives up, and why.
+
+        Raises:
+            StreamLostError: Another writer took the stream over, or it has ended.
+            UnavailableError: The store did not answer. The pieces may be stored; the next call finds out.
+        """
+        if self._sent is not None:
+            yield from self._send(*self._sent)  # rule: same-line-again
+            if not self._waiting and failed is None:
+                return
+        self._failed = failed
+        self._sent = self._compose()
+        yield from self._send(*self._sent)
+
+    def begin(self) -> Steps[None]:
+        """Begin the first chunk: one request. Errors as for `write`."""
+        yield from self.write()
+
+    def take(self) -> Steps[list[PieceForm]]:
+        """Go on with the stream: fence the writer before, and return all its pieces.
+
+        One GET for each chunk, and one write. Errors as for `write`.
+        """
+        pieces: list[PieceForm] = []
+        self._number, self._sent, self._waiting = 0, None, []
+        attempts = Attempts(self._keys.streams(self._life))
+        while attempts.another():
+            register = self._register()
+            cell = yield from register.read()
+            self._see(cell)
+            if cell.value is not None and cell.value.closed:
+                pieces += _pieces_of(cell.value)
+                self._number += 1
+                self._see(Cell(None, ABSENT))
+                continue
+            self.offset = sum(piece.length for piece in pieces)
+            taken, offset = _pieces_of(cell.value), self.offset
+            self.offset += sum(piece.length for piece in taken)
+            chunk = self._extended(*self._compose(), offset=offset)
+            outcome = yield from register.replace(chunk, expect=cell.version)  # rule: take-stream
+            if isinstance(outcome, Swapped):
+                self._see(Cell(chunk, outcome.version))
+                return pieces + taken
+
+    def chunks(self) -> tuple[str, ...]:
+        """Keys of all chunks that there may be."""
+        numbers = range(self._number + 2)  # a write without an answer may begin the next one
+        return tuple(self._keys.chunk(self._life, ChunkName(self.stream, number)) for number in numbers)
+
+    # one write
+
+    def _register(self) -> ChunkRegister:
+        return ChunkRegister(self._keys, self._life, ChunkName(self.stream, self._number))
+
+    def _see(self, cell: Cell[Chunk]) -> None:
+        self._chunk, self._version = cell.value, cell.version
+        self._in_place = self._keys.appends and cell.value is not None and not cell.value.torn
+
+    def _compose(self) -> tuple[bytes, ChunkLine]:
+        """Make the line of the next write, of all that waits."""
+        self._count += 1
+        with self._lock:
+            pieces, self._waiting = tuple(joined(self._waiting)), []
+        write = ChunkLine(by=f"{self.writer}.{self._count}", pieces=pieces, failed=self._failed)
+        size = self._chunk.size if self._chunk is not None else 0
+        line = encode_write(write)
+        if size + len(line) >= CHUNK_BYTES_CLOSE:  # rule: close-first
+            write = msgspec.structs.replace(write, closed=True)
+            line = encode_write(write)
+        return line, write
+
+    def _send(self, line: bytes, write: ChunkLine) -> Steps[None]:
+        """Send a line until it is stored."""
+        attempts = Attempts(self._register().key)
+        while attempts.another():
+            outcome = yield from self._try(line, write)
+            if isinstance(outcome, Swapped):
+                break
+            if (yield from self._read_back(write)):
+                break
+        self._sent = None
+        self.offset += sum(piece.length for piece in write.pieces)
+        if write.closed:
+            self._number += 1
+            self._see(Cell(None, ABSENT))
+
+    def _try(self, line: bytes, write: ChunkLine) -> Steps[Swapped | Lost]:
+        register = self._register()
+        if self._chunk is not None and self._in_place:
+            with suppress(PoisonedError):  # nothing in that log counts: what is known is written anew
+                outcome = yield from extend(register.key, line, expect=self._version)
+                if isinstance(outcome, Swapped):
+                    self._see(Cell(self._chunk.with_line(line, write), outcome.version))
+                return outcome
+        chunk = self._extended(line, write, offset=self.offset)
+        outcome = yield from register.swap(chunk, expect=self._version)  # rule: swap-chunk
+        if isinstance(outcome, Swapped):
+            self._see(Cell(chunk, outcome.version))
+        return outcome
+
+    def _extended(self, line: bytes, write: ChunkLine, *, offset: int) -> Chunk:
+        """The open chunk with one more line, to replace it; a new one, if it is not begun."""
+        if self._chunk is not None:
+            header = msgspec.structs.replace(self._chunk.header, nonce=new_nonce())
+            return msgspec.structs.replace(self._chunk, header=header, torn=False).with_line(line, write)
+        header = ChunkHeader(stream=self.stream, number=self._number, offset=offset, nonce=new_nonce(), ttl=TTL_MS)
+        return Chunk(header=header, lines=(line,), writes=(write,))
+
+    def _read_back(self, write: ChunkLine) -> Steps[bool]:
+        """After a refusal, tell whether the write is stored nevertheless; false: try again.
+
+        Raises:
+            StreamLostError: The chunk is another writer's, or gone.
+        """
+        known = len(self._chunk.lines) if self._chunk is not None else 0
+        cell = yield from self._register().read()
+        if cell.value is None:  # it was there, since the write was refused
+            raise lost(self.stream, "it has ended")
+        new = cell.value.writes[known:]
+        if any(each.writer != self.writer for each in new):  # rule: tell-the-fenced
+            raise lost(self.stream, "another writer took it over")
+        self._see(cell)
+        return any(each.by == write.by for each in new)
+
+
+def lost(stream: str, why: str) -> StreamLostError:
+    """The error for who cannot go on with a stream."""
+    return StreamLostError(
+        f"the stream was lost: {why}. stream={stream!r}",
+        kind=Kind.STREAM_LOST,
+        remedy="look at `open_streams()`, and at the session, which may have the answer",
+    )
+
+
+def _pieces_of(chunk: Chunk | None) -> list[PieceForm]:
+    return [piece for write in (chunk.writes if chunk is not None else ()) for piece in write.pieces]
+
+
+def read_stream(keys: SessionKeys, life: str, stream: str) -> Steps[list[Chunk]]:
+    """Read all chunks of a stream: one GET each, and one more if the last one is closed.
+
+    Raises:
+        CorruptError: One is damaged.
+        UnavailableError: The store does not answer.
+    """
+    chunks: list[Chunk] = []
+    while not chunks or chunks[-1].closed:
+        cell = yield from ChunkRegister(keys, life, ChunkName(stream, len(chunks))).read()
+        if cell.value is None:
+            break
+        chunks.append(cell.value)
+    return chunks
+
+
+def sweep_streams(keys: SessionKeys, life: str, look: Callable[[], Steps[Collection[str]]]) -> Steps[int]:
+    """Delete the chunks of all streams but those that the journal says are open; return how many there were.
+
+    One LIST for each 1,000 chunks; if there are any, what a look takes, and a DELETE for each 1,000 that go.
+
+    Args:
+        keys: The session.
+        life: Its life.
+        look: Reads the journal, and returns which streams are open.
+    """
+    found = yield from list_all(keys.streams(life))  # rule: list-then-look
+    names = [(entry.key, name) for entry in found if (name := parse_chunk(entry.key))]
+    is_open = (yield from look()) if names else ()  # rule: list-then-look before this
+    gone = [key for key, name in names if name.stream not in is_open]
+    for start in range(0, len(gone), DELETES_MAX):
+        yield from ask(Delete(tuple(gone[start : start + DELETES_MAX])), Deleted)
+    return len(gone)
+
+
+def drop_chunks(chunks: Sequence[str]) -> Steps[None]:
+    """Delete the chunks of a stream that has ended. What is left, if the store does not answer, is waste."""
+    yield (Delete(tuple(chunks)),)

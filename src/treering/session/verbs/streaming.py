@@ -1,0 +1,348 @@
+"""Answers that are being written: begin, end, go on with, keep and discard them; look at them and follow them.
+
+The rules are in `treering.journal.stream`. What a session adds: the notes and the node in the journal, planned on the
+newest records, so that of two who end or take over one stream only one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from treering.errors import NotFoundError, StreamLostError, TreeringError, UsageError
+from treering.format.register import one_line
+from treering.format.stream import Chunk, PieceForm
+from treering.journal.stream import Tape, drop_chunks, lost, read_stream, sweep_streams as sweep_chunks
+from treering.kinds import Kind
+from treering.session.reader import Readable, Reader
+from treering.session.record import Appended, flush, record
+from treering.session.stream_follower import StreamFollower, is_over
+from treering.session.streams import (
+    BEGIN,
+    END,
+    REASON_BYTES_MAX,
+    STREAMS_MAX,
+    Answer,
+    OpenStream,
+    Piece,
+    PieceKind,
+    StreamNote,
+    StreamStatus,
+    note_in,
+    pieces_from,
+)
+from treering.session.writer import Writer
+from treering.storage.effects import Items, Pause, Stream
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+
+class Live(msgspec.Struct, frozen=True):
+    """A stream that this handle writes."""
+
+    id: str
+    parent: str | None
+    """The node that it answers."""
+    tape: Tape
+    answer: Answer
+
+
+def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps[Live]:
+    """Record that an answer begins here, and begin to store its pieces: one append, and one write.
+
+    Args:
+        writer: The session.
+        role: Of the message that it becomes.
+        fields: Further fields of that.
+
+    Raises:
+        UsageError: The store redacts texts, or too many streams are open. Further errors are those of `append`.
+    """
+    _refuse_redaction(writer)
+    yield from flush(writer)
+    new, parent = writer.replica.state.clock.new(), writer.position.node
+
+    def allowed() -> Steps[None]:
+        yield from ()
+        if len(writer.replica.state.streams) >= STREAMS_MAX:
+            raise UsageError(
+                f"too many streams are open. max={STREAMS_MAX}", kind=Kind.STREAM, remedy="keep or discard some"
+            )
+
+    note = yield from _note(writer, BEGIN, {"node": new, "role": role, "head": writer.head}, parent, allowed)
+    tape = Tape(writer.keys, writer.replica.view.life, new, note)  # rule: note-first
+    yield from tape.begin()
+    return Live(new, parent, tape, Answer(role, fields))
+
+
+def end(
+    writer: Writer, live: Live, status: StreamStatus = StreamStatus.COMPLETE, /, **fields: object
+) -> Steps[Appended]:
+    """Record the answer as a node, and delete its pieces: one append, and one DELETE.
+
+    Args:
+        writer: The session.
+        live: The stream.
+        status: How it ended.
+        fields: Further fields of the message.
+
+    Raises:
+        StreamLostError: Another writer took it over or ended it; nothing was recorded. Further errors are those of
+            `append`; call again then.
+    """
+    message = live.answer.message(**fields)
+    brief: dict[str, object] = {} if status == StreamStatus.COMPLETE else {"stream": status.value}
+    if lengths := live.answer.call_lengths:
+        brief["calls"] = lengths
+    draft = Draft(role=live.answer.role, payload=message, id=live.id, parent=live.parent, brief=brief or None)
+    if writer.options.hooks.before_append is not None:
+        draft = writer.options.hooks.stored(draft)
+    allowed = partial(_require_own, writer, live)
+    try:
+        done = yield from record(writer, [draft], new_ids=True, allowed=allowed)  # rule: node-first
+    except UsageError as error:
+        if error.kind != Kind.DUPLICATE_ID:
+            raise
+        raise lost(live.id, "another writer ended it") from error
+    yield from drop_chunks(live.tape.chunks())  # rule: node-first before this
+    return done
+
+
+def fail(writer: Writer, live: Live, reason: str) -> Steps[None]:
+    """Store what was written, and record that the writer gave up. The stream stays open. Errors as for `end`."""
+    reason = one_line(reason, REASON_BYTES_MAX)
+    try:
+        yield from live.tape.write(failed=reason)
+    except StreamLostError:
+        raise
+    except TreeringError:
+        pass  # the journal tells it, if that can be reached; readers find out after the time of the writer
+    brief = {"node": live.id, "end": StreamStatus.FAILED.value, "reason": reason}
+    yield from _note(writer, END, brief, live.parent, partial(_require_own, writer, live))
+
+
+def take_over(writer: Writer, stream: str) -> Steps[Live]:
+    """Go on with an open stream at its end: one append, one GET for each chunk, one write.
+
+    Args:
+        writer: The session.
+        stream: Its id.
+
+    Raises:
+        NotFoundError: No stream with this id is open. Further errors are those of `append`.
+    """
+    _refuse_redaction(writer)
+    yield from flush(writer)
+    there = yield from _require_open(writer, stream)
+    brief = {"node": stream, "role": there.role, "head": there.head}
+    # rule: note-the-taker
+    note = yield from _note(writer, BEGIN, brief, there.at, partial(_require_still_open, writer, stream))
+    return (yield from _taken(writer, stream, note, there))
+
+
+def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
+    """Record what is stored of an open stream as a node, whose brief says `stream: partial`.
+
+    Its writer, if it lives, is told that it lost the stream.
+
+    Args:
+        writer: The session.
+        stream: Its id.
+
+    Returns:
+        What was recorded; no nodes if nothing was stored of it: then it is discarded.
+
+    Raises:
+        NotFoundError: No stream with this id is open.
+        StreamLostError: Another writer goes on with it, or ended it, at this moment. Further errors are those of
+            `append`; call again then.
+    """
+    yield from flush(writer)
+    there = yield from _require_open(writer, stream)
+    live = yield from _taken(writer, stream, there.note, there)
+    if live.answer.offset == 0:
+        yield from discard_stream(writer, stream)
+        return Appended(nodes=(), head=writer.head)
+    return (yield from end(writer, live, StreamStatus.PARTIAL))
+
+
+def discard_stream(writer: Writer, stream: str) -> Steps[None]:
+    """End an open stream without a node, and delete its pieces.
+
+    Args:
+        writer: The session.
+        stream: Its id.
+
+    Raises:
+        NotFoundError: No stream with this id is open. Further errors are those of `append`.
+    """
+    yield from flush(writer)
+    there = yield from _require_open(writer, stream)
+    brief = {"node": stream, "end": StreamStatus.DISCARDED.value}
+    yield from _note(writer, END, brief, there.at, partial(_require_still_open, writer, stream))
+    yield from sweep_streams(writer)
+
+
+def sweep_streams(writer: Writer) -> Steps[int]:
+    """Delete the pieces of streams that have ended; return how many objects there were."""
+    life = writer.replica.view.life
+
+    def look() -> Steps[Mapping[str, Any]]:
+        found = yield from newest(writer)
+        return found.replica.state.streams
+
+    return (yield from sweep_chunks(writer.keys, life, look))
+
+
+def newest(reader: Readable) -> Steps[Reader]:
+    """Read the session as it is now, apart from what its caller was shown: two GETs.
+
+    Raises:
+        NotFoundError: There is no such session, or it was deleted.
+    """
+    found = Reader(reader.keys, reader.replica.asked_policy, reader.replica.memory)
+    yield from found.replica.load()
+    found.replica.view.require_same_life(reader.replica.view.life)
+    return found
+
+
+def open_streams(reader: Readable, *ids: str) -> Steps[tuple[OpenStream, ...]]:
+    """Answers that were begun and have not ended, with what is stored of them; no request if there are none.
+
+    Which there are is known since the last look; their pieces are read now, one GET for each 64 KiB.
+
+    Args:
+        reader: The session.
+        ids: Only these; by default all.
+    """
+    found = []
+    for name in reader.replica.state.streams:
+        if ids and name not in ids:
+            continue
+        note = note_in(reader.replica.state.streams, name)
+        chunks = yield from read_stream(reader.keys, reader.replica.view.life, name)
+        if note is not None:
+            found.append(_open_stream(reader, name, note, chunks))
+    return tuple(found)
+
+
+def _open_stream(reader: Readable, name: str, note: StreamNote, chunks: list[Chunk]) -> OpenStream:
+    forms = [piece for chunk in chunks for write in chunk.writes for piece in write.pieces]
+    last = chunks[-1].writes[-1] if chunks and chunks[-1].writes else None
+    reason = note.failed if note.failed is not None else last.failed if last is not None else None
+    status = StreamStatus.WRITING
+    if reason is not None:
+        status = StreamStatus.FAILED
+    elif _is_orphan(reader, note) or is_over(reader, name, chunks):
+        status = StreamStatus.LOST
+    return OpenStream(
+        id=name,
+        role=note.role,
+        head=note.head,
+        parent=note.at,
+        time_ms=note.time,
+        status=status,
+        reason=reason or "",
+        pieces=tuple(pieces_from(forms)),
+    )
+
+
+def _is_orphan(reader: Readable, note: StreamNote) -> bool:
+    """Whether this handle has the session for itself, and another one began the stream."""
+    return isinstance(reader, Writer) and not reader.options.shared and note.by != reader.replica.nonce
+
+
+def follow_stream(reader: Readable, stream: str, *, offset: int = 0, poll_seconds: float = 0.2) -> Stream[Piece]:
+    """Yield the pieces of an answer, in order and once, as they are stored; waits in between.
+
+    The last piece has the kind `PieceKind.END`, and says how it ended. A stream that `FAILED`, or whose writer was
+    `LOST`, is still open: somebody may go on with it. Then call again with the offset of that last piece.
+
+    An idle reader sends one conditional GET for each `poll_seconds`.
+
+    Args:
+        reader: The session.
+        stream: The id of the stream, which is that of the node; it may have ended long ago.
+        offset: Go on there: the `after` of the last piece.
+        poll_seconds: How long to wait between two looks.
+
+    Raises:
+        NotFoundError: No stream has this id; or the session was deleted meanwhile.
+        CorruptError: What is stored is damaged.
+        UnavailableError: The store does not answer. Call again, with the offset of the last piece.
+    """
+    return _followed(StreamFollower(reader, stream, offset, partial(newest, reader)), poll_seconds)
+
+
+def _followed(follower: StreamFollower, poll_seconds: float) -> Stream[Piece]:
+    while True:
+        pieces = yield from follower.look()
+        if pieces:
+            yield Items(pieces)
+            if pieces[-1].kind == PieceKind.END:
+                return
+        yield Pause(poll_seconds)
+
+
+# parts of these
+
+
+def _refuse_redaction(writer: Writer) -> None:
+    if writer.options.redaction is not None:
+        raise UsageError(
+            "this store redacts texts, and a piece may hold a part of what is to be redacted",
+            kind=Kind.STREAM,
+            remedy="append the whole answer",
+        )
+
+
+def _note(
+    writer: Writer, kind: str, brief: Mapping[str, object], target: str | None, allowed: Callable[[], Steps[None]]
+) -> Steps[str]:
+    """Record a note, durable when it returns; return its id."""
+    draft = Draft(type="note", kind=kind, target=target, brief=dict(brief))
+    return (yield from record(writer, [draft], allowed=allowed)).node
+
+
+def _taken(writer: Writer, stream: str, note: str, there: StreamNote) -> Steps[Live]:
+    tape = Tape(writer.keys, writer.replica.view.life, stream, note)
+    pieces: list[PieceForm] = yield from tape.take()
+    answer = Answer(there.role, {})
+    answer.extend(pieces)
+    return Live(stream, there.at, tape, answer)
+
+
+def _require_open(writer: Writer, stream: str) -> Steps[StreamNote]:
+    """Return what the journal says of an open stream; read the session again if it does not know it.
+
+    Raises:
+        NotFoundError: It is not open.
+    """
+    if stream not in writer.replica.state.streams and writer.replica.exists:
+        yield from writer.replica.catch_up()
+        writer.replica.check()
+    found = note_in(writer.replica.state.streams, stream)
+    if found is None:
+        raise _not_open(stream)
+    return found
+
+
+def _require_still_open(writer: Writer, stream: str) -> Steps[None]:
+    yield from ()
+    if stream not in writer.replica.state.streams:
+        raise _not_open(stream)
+
+
+def _require_own(writer: Writer, live: Live) -> Steps[None]:
+    """Raise unless the stream is open, and this writer took it last."""
+    yield from ()
+    found = note_in(writer.replica.state.streams, live.id)
+    if found is None or found.note != live.tape.writer:  # rule: end-own
+        raise lost(live.id, "another writer took it over, or ended it")
+
+
+def _not_open(stream: str) -> NotFoundError:
+    return NotFoundError(f"no such stream is open. stream={stream!r}", kind=Kind.STREAM)

@@ -1,0 +1,530 @@
+"""Answers while they are written: what survives, what readers see, and how each of them ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.drivers import PassingDriver
+from tests.session.backends import Backend, memory_backend, texts
+
+import treering
+from treering.api import streaming_body
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
+from treering.errors import NotFoundError, StreamLostError, UnavailableError, UsageError
+from treering.journal import stream as streams
+from treering.session.redaction import Redaction
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Answer, Append, Batch, Get, Put
+from treering.store.place import Place
+
+PARTS = [
+    {"type": "thinking", "thinking": "hmm", "signature": "s1"},
+    {"type": "text", "text": "I look"},
+    {"type": "tool_use", "id": "c1", "name": "search", "input": {"q": 1}},
+    {"type": "text", "text": "done"},
+]
+
+
+def say_parts(answer: treering.StreamWriter) -> None:
+    """Write an answer with parts, in pieces."""
+    answer.thinking("h")
+    answer.thinking("mm", signature="s1")
+    answer.write("I ")
+    answer.flush()
+    answer.write("look")
+    answer.tool_call('{"q":', id="c1", name="search")
+    answer.flush()
+    answer.tool_call("1}", id="c1")
+    answer.write("done")
+
+
+def told(pieces: list[treering.Piece]) -> list[tuple[str, str]]:
+    """The kinds and texts of pieces, those of one part as one."""
+    found: list[tuple[str, str]] = []
+    for before, piece in zip([None, *pieces], pieces, strict=False):
+        if before is not None and before.part == piece.part and before.kind == piece.kind:
+            found[-1] = found[-1][0], found[-1][1] + piece.text
+        else:
+            found.append((piece.kind.value, piece.text))
+    return found
+
+
+def stored_chunks(backend: Backend) -> list[str]:
+    """Keys of what is stored of streams."""
+    return [key for key in backend.snapshot() if "/streams/" in key and not key.endswith((".lock", ".jsonl~"))]
+
+
+def test_an_answer_becomes_one_node(backend: Backend) -> None:
+    """At the end there is one node as if it had been appended whole, and nothing is left of its pieces."""
+    with backend.store().session("s") as session:
+        session.append("hello?")
+        with session.stream(model="m") as answer:
+            answer.write("Hel")
+            answer.flush()
+            answer.write("lo")
+        assert session.node == answer.id
+        assert session.context[-1].message == {"role": "assistant", "content": "Hello", "model": "m"}
+        assert session.get(answer.id).brief == {}
+        assert session.open_streams() == ()
+    assert stored_chunks(backend) == []
+    assert backend.store().verify("s") == []
+    assert texts(backend.store().view("s").context) == ["hello?", "Hello"]
+
+
+def test_parts_make_blocks_of_one_message(store: Store) -> None:
+    """Thinking, text and calls of tools come as pieces, and end as blocks in their order."""
+    with store.session("s") as session:
+        with session.stream() as answer:
+            say_parts(answer)
+        assert (
+            session.context[-1].message
+            if False
+            else session.get(answer.id).payload == {"role": "assistant", "content": PARTS}
+        )
+        assert [call.id for call in session.open_calls()] == ["c1"]
+
+
+def test_what_was_flushed_survives_its_writer(backend: Backend) -> None:
+    """A writer that is gone leaves what it flushed; a resume takes two reads, and shows it as what it is."""
+    first = backend.store().session("s", shared=True)
+    first.append("hello?")
+    answer = first.stream()
+    answer.write("Hel")
+    answer.flush()
+    store, driver = backend.counted()
+    session = store.session("s", shared=True)
+    before = len(driver.requests)
+    (there,) = session.open_streams()
+    assert (there.id, there.text(), there.text(1), there.offset) == (answer.id, "Hel", "el", 3)
+    assert there.message == {"role": "assistant", "content": "Hel"}
+    assert there.status == treering.StreamStatus.WRITING
+    assert len(driver.requests) == before + 1
+    assert texts(session.context) == ["hello?"]
+
+
+def test_a_session_without_streams_asks_for_none(backend: Backend) -> None:
+    """Which streams are open is known from what a resume reads."""
+    with backend.store().session("s") as session:
+        session.append("hello?")
+    store, driver = backend.counted()
+    view = store.view("s")
+    before = len(driver.requests)
+    assert view.open_streams() == ()
+    assert len(driver.requests) == before
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_another_writer_goes_on(backend: Backend, *, sealed: bool) -> None:
+    """`continue_stream` goes on at the end; the writer before is refused, and nothing of it is mixed in."""
+    first = backend.store().session("s", shared=True)
+    first.append("hello?")
+    old = first.stream()
+    old.write("one ")
+    old.flush()
+    with backend.store().session("s", shared=True) as session:
+        if sealed:
+            session.seal()
+            session.refresh()
+        with session.continue_stream(old.id) as answer:
+            assert answer.text == "one "
+            old.write("never")
+            with pytest.raises(StreamLostError) as caught:
+                old.flush()
+            assert caught.value.unsaved == "never"
+            answer.write("two")
+        assert session.get(old.id).payload == {"role": "assistant", "content": "one two"}
+    with pytest.raises(StreamLostError):
+        old.finish()
+    assert stored_chunks(backend) == []
+
+
+def test_who_lost_a_stream_cannot_end_it(backend: Backend) -> None:
+    """A writer that does not know yet that another one goes on is refused at the end, too."""
+    first = backend.store().session("s", shared=True)
+    old = first.stream()
+    old.write("one")
+    old.flush()
+    session = backend.store().session("s", shared=True)
+    answer = session.continue_stream(old.id)
+    with pytest.raises(StreamLostError):
+        old.finish()
+    answer.write(" two")
+    answer.finish()
+    assert session.get(old.id).payload["content"] == "one two"
+
+
+def test_a_partial_answer_is_kept_as_one(backend: Backend) -> None:
+    """`keep_stream` records what is stored, and says that it is partial."""
+    first = backend.store().session("s", shared=True)
+    first.append("hello?")
+    answer = first.stream()
+    answer.write("Hel")
+    answer.flush()
+    with backend.store().session("s", shared=True) as session:
+        done = session.keep_stream(answer.id)
+        assert done.nodes == (answer.id,)
+        assert session.get(answer.id).brief == {"stream": "partial"}
+        assert texts(session.context) == ["hello?", "Hel"]
+    assert [piece.status for piece in backend.store().view("s").follow_stream(answer.id)] == [None, "partial"]
+    assert stored_chunks(backend) == []
+
+
+def test_an_answer_of_which_nothing_is_stored_is_not_kept(store: Store) -> None:
+    """There is nothing to make a node of."""
+    first = store.session("s", shared=True)
+    first.append("hello?")
+    answer = first.stream()
+    with store.session("s", shared=True) as session:
+        assert session.keep_stream(answer.id).nodes == ()
+        assert session.open_streams() == ()
+
+
+def test_a_partial_answer_is_discarded(backend: Backend) -> None:
+    """`discard_stream` ends it without a node; readers are told, and its writer."""
+    first = backend.store().session("s", shared=True)
+    first.append("hello?")
+    answer = first.stream()
+    answer.write("Hel")
+    answer.flush()
+    reading = backend.store().view("s").follow_stream(answer.id, poll_seconds=0.01)
+    assert next(reading).text == "Hel"
+    with backend.store().session("s", shared=True) as session:
+        session.discard_stream(answer.id)
+        assert session.open_streams() == ()
+        with pytest.raises(NotFoundError) as caught:
+            session.continue_stream(answer.id)
+        assert caught.value.kind == "stream"
+    assert stored_chunks(backend) == []
+    assert [piece.status for piece in reading] == ["discarded"]
+    answer.write("more")
+    with pytest.raises(StreamLostError):
+        answer.flush()
+    assert texts(backend.store().view("s").context) == ["hello?"]
+
+
+def test_the_user_stops_an_answer(store: Store) -> None:
+    """`stop` ends it where it is, and its node says so."""
+    with store.session("s") as session:
+        answer = session.stream()
+        answer.write("Once upon")
+        answer.stop()
+        assert session.get(answer.id).brief == {"stream": "stopped"}
+        assert [piece.status for piece in session.follow_stream(answer.id)] == [None, "stopped"]
+
+
+def answer_and_fail(answer: treering.StreamWriter) -> None:
+    """What a provider's answer may be like."""
+    answer.write("Hel")
+    raise RuntimeError("the provider is down")
+
+
+def test_an_error_leaves_the_stream_open_as_failed(backend: Backend) -> None:
+    """An exception in the block says why, keeps what was written, and puts nothing into the context."""
+    with backend.store().session("s") as session:
+        session.append("hello?")
+        with pytest.raises(RuntimeError), session.stream() as answer:
+            answer_and_fail(answer)
+        (there,) = session.open_streams()
+        assert (there.status, there.reason, there.text()) == ("failed", "RuntimeError: the provider is down", "Hel")
+        *_, end = session.follow_stream(answer.id)
+        assert (end.status, end.reason, end.after) == ("failed", there.reason, 3)
+        assert texts(session.context) == ["hello?"]
+        with session.continue_stream(answer.id) as again:
+            assert [each.status for each in session.open_streams()] == ["writing"]
+            again.write("lo")
+        assert texts(session.context) == ["hello?", "Hello"]
+
+
+def test_closing_a_session_fails_its_streams(backend: Backend) -> None:
+    """What a session did not end stays open, and says why."""
+    with backend.store().session("s") as session:
+        answer = session.stream()
+        answer.write("Hel")
+    (there,) = backend.store().view("s").open_streams()
+    assert (there.text(), there.status, there.reason) == ("Hel", "failed", "its session was closed")
+    with pytest.raises(UsageError):
+        answer.write("lo")
+
+
+def test_who_has_the_session_alone_knows_that_other_writers_are_dead(tmp_path: Path) -> None:
+    """Nobody else can be writing, so a partial answer is lost at once."""
+    backend = memory_backend()
+    first = backend.store().session("s", shared=True)
+    first.append("hello?")
+    first.stream().flush()
+    store = backend.store()
+    first._holds.clear()
+    session = store.session("s")
+    assert [each.status for each in session.open_streams()] == ["lost"]
+
+
+def test_readers_attach_at_any_offset(backend: Backend) -> None:
+    """From each offset on they get what follows it, whether the answer is open or has ended."""
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        say_parts(answer)
+        answer.flush()
+        view = backend.store().view("s")
+        (there,) = view.open_streams()
+        every = list(there.pieces)
+        assert told(every) == [("thinking", "hmm"), ("text", "I look"), ("tool_call", '{"q":1}'), ("text", "done")]
+        whole = {offset: open_from(view, answer.id, offset, there.offset) for offset in range(there.offset + 1)}
+        assert told(whole[0]) == told(every)
+        answer.finish()
+        for offset, before in whole.items():
+            after = list(backend.store().view("s").follow_stream(answer.id, offset=offset))
+            assert after[-1].status == "complete"
+            if not any(piece.whole for piece in after):
+                assert [each for each in told(after[:-1]) if each[1]] == [each for each in told(before) if each[1]]
+            assert after[-1].after == there.offset
+
+
+def open_from(view: treering.View, stream: str, offset: int, end: int) -> list[treering.Piece]:
+    """What an open stream shows from an offset on."""
+    found: list[treering.Piece] = []
+    if offset == end:
+        return found
+    for piece in view.follow_stream(stream, offset=offset, poll_seconds=0.01):
+        found.append(piece)
+        if piece.after >= end:
+            break
+    return found
+
+
+def test_arguments_that_ended_while_they_came_are_told_as_a_whole(store: Store) -> None:
+    """Spaces between them are not stored, so the rest cannot be told: all of it is, marked as such."""
+    with store.session("s") as session:
+        with session.stream() as answer:
+            answer.tool_call('{"q": "a",  "n": 1}', id="c1", name="search")
+            answer.write("after")
+        assert session.get(answer.id).brief == {"calls": [19]}
+        pieces = list(session.follow_stream(answer.id, offset=5))
+        assert (pieces[0].text, pieces[0].whole, pieces[0].after) == ('{"q":"a","n":1}', True, 20)
+        assert (pieces[1].text, pieces[1].offset) == ("after", 20)
+
+
+def test_a_long_answer_lies_in_several_chunks(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No write sends more than a chunk; readers and writers go on from one to the next."""
+    monkeypatch.setattr(streams, "CHUNK_BYTES_CLOSE", 300)
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        reading = backend.store().view("s").follow_stream(answer.id, poll_seconds=0.01)
+        said = [f"piece {number} " for number in range(40)]
+        seen = ""
+        for text in said:
+            answer.write(text)
+            answer.flush()
+            seen += next(reading).text
+        assert len(stored_chunks(backend)) > 3
+        other = backend.store().session("s", shared=True)
+        with other.continue_stream(answer.id) as again:
+            assert again.text == seen == "".join(said)
+            again.write("end")
+        assert [piece.text for piece in reading] == ["end", ""]
+        assert stored_chunks(backend) == []
+
+
+def test_readers_of_an_idle_stream_send_one_small_request(backend: Backend) -> None:
+    """One GET a poll, of one object."""
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        answer.write("Hel")
+        answer.flush()
+        store, driver = backend.counted()
+        reading = store.view("s").follow_stream(answer.id, poll_seconds=0.001)
+        assert next(reading).text == "Hel"
+        chunk, asked = stored_chunks(backend)[0], len(driver.requests)
+
+        def end_it() -> None:
+            wait_until(lambda: len(driver.requests) > asked + 10)
+            answer.finish()
+
+        threading.Thread(target=end_it).start()
+        list(reading)
+        idle = driver.requests[asked : asked + 10]
+        assert [each.key for each in idle if isinstance(each, Get) and each.unless] == [chunk] * 10
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    pause = threading.Event()
+    while not happened():
+        pause.wait(0.002)
+
+
+def test_what_is_written_is_stored_without_a_flush(backend: Backend) -> None:
+    """A thread stores it soon, and says now and then that the writer lives."""
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        answer.write("Hel")
+        reading = backend.store().view("s").follow_stream(answer.id, poll_seconds=0.01)
+        assert next(reading).text == "Hel"
+        wait_until(lambda: not answer.unsaved)
+
+
+def test_an_idle_writer_gives_signs_of_life(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its chunk changes though nothing is written."""
+    monkeypatch.setattr(streaming_body, "BEAT_SECONDS", 0.01)
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        (key,) = stored_chunks(backend)
+        before = backend.snapshot()[key]
+        wait_until(lambda: backend.snapshot().get(key) != before)
+        assert answer.offset == 0
+
+
+def test_readers_learn_that_a_writer_died(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the time that its chunk tells without any change."""
+    monkeypatch.setattr(streams, "TTL_MS", 30)
+    session = backend.store().session("s", shared=True)
+    answer = session.stream()
+    answer.write("Hel")
+    answer.flush()
+    pieces = list(backend.store().view("s").follow_stream(answer.id, poll_seconds=0.005))
+    assert [(piece.text, piece.status) for piece in pieces] == [("Hel", None), ("", "lost")]
+    store = backend.store()
+    view = store.view("s")
+    assert view.open_streams()[0].status == "writing"
+    wait_until(lambda: store.view("s").open_streams()[0].status == "lost")
+    assert answer.text == "Hel"
+
+
+def test_events_tell_of_the_begin_and_the_end(store: Store) -> None:
+    """The note begins a stream, the node of the same id ends it."""
+    with store.session("s") as session:
+        session.append("hello?")
+        with session.stream() as answer:
+            answer.write("Hello")
+        view = store.view("s")
+    found = []
+    for event in view.events(first=0, poll_seconds=0.01):
+        found.append((event.type.value, getattr(event.value, "kind", ""), getattr(event.value, "id", "")))
+        if found[-1][2] == answer.id:
+            break
+    assert ("note", "stream") in [each[:2] for each in found]
+
+
+def test_a_node_is_no_stream_that_never_was(store: Store) -> None:
+    """Who follows what is not there is told; a plain message is told as an answer that has ended."""
+    with store.session("s") as session:
+        node = session.append("hello?").node
+        assert [piece.text for piece in session.follow_stream(node)] == ["hello?", ""]
+        with pytest.raises(NotFoundError) as caught:
+            list(session.follow_stream("f" * 32))
+        assert caught.value.kind == "stream"
+
+
+def test_pieces_are_not_stored_where_texts_are_redacted() -> None:
+    """A secret may come in two pieces, so no piece can be redacted."""
+    store = Store(Place(MemoryDriver(), redaction=Redaction(lambda text: text.replace("secret", "..."))))
+    with store.session("s") as session, pytest.raises(UsageError) as caught:
+        session.stream()
+    assert caught.value.kind == "stream"
+
+
+def test_half_a_character_is_refused(store: Store) -> None:
+    """It could not be joined to the other half."""
+    with store.session("s") as session, session.stream() as answer:
+        with pytest.raises(UsageError):
+            answer.write("\ud83d")
+        answer.write("ok")
+
+
+class Silent(PassingDriver):
+    """A driver whose writes of pieces take effect and have no answer, as long as told so."""
+
+    silent = False
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        answers = super().execute(batch)
+        if self.silent and any(isinstance(each, Put | Append) and "/streams/" in each.key for each in batch):
+            return tuple(UnavailableError("no answer") for _ in answers)
+        return answers
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_a_write_without_an_answer_counts_once(*, appends: bool) -> None:
+    """What is unsaved is told, and sent again as it was, until it is known to be stored."""
+    driver = Silent(MemoryDriver(appends=appends))
+    with Store(Place(driver)).session("s") as session:
+        with session.stream() as answer:
+            answer.write("Hel")
+            driver.silent = True
+            with pytest.raises(UnavailableError):
+                answer.flush()
+            assert answer.unsaved == "Hel"
+            answer.write("lo")
+            driver.silent = False
+            answer.flush()
+            assert answer.unsaved == ""
+            assert session.open_streams()[0].text() == "Hello"
+        assert texts(session.context) == ["Hello"]
+
+
+def test_a_store_that_gives_no_answer_at_the_end_is_asked_again() -> None:
+    """`finish` can be repeated, and records one node."""
+
+    class Deaf(Silent):
+        def execute(self, batch: Batch) -> tuple[Answer, ...]:
+            answers = PassingDriver.execute(self, batch)
+            if self.silent and any(isinstance(each, Append | Put) for each in batch):
+                return tuple(UnavailableError("no answer") for _ in answers)
+            return answers
+
+    driver = Deaf(MemoryDriver(appends=True))
+    with Store(Place(driver)).session("s") as session:
+        answer = session.stream()
+        answer.write("Hello")
+        driver.silent = True
+        with pytest.raises(UnavailableError):
+            answer.finish()
+        driver.silent = False
+        assert answer.finish().nodes == (answer.id,)
+        assert texts(session.context) == ["Hello"]
+        assert session.open_streams() == ()
+
+
+def test_asynchronous_streams(backend: Backend) -> None:
+    """All of it works without blocking the event loop; a cancellation leaves the stream as failed."""
+
+    async def talk(store: AsyncStore) -> None:
+        async with store.session("s", shared=True) as session:
+            await session.append("hello?")
+            async with session.stream() as answer:
+                reading = session.follow_stream(answer.id, poll_seconds=0.01)
+                await answer.write("Hel")
+                assert (await anext(reading)).text == "Hel"
+                await answer.thinking("hm")
+                await answer.tool_call("{}", id="c", name="t")
+                await answer.flush()
+            assert [piece.text async for piece in reading][-1] == ""
+            began = asyncio.Event()
+
+            async def long() -> None:
+                async with session.stream() as cut:
+                    await cut.write("cut")
+                    began.set()
+                    await asyncio.Event().wait()
+
+            task = asyncio.create_task(long())
+            await began.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            (there,) = await session.open_streams()
+            assert (there.status, there.text()) == ("failed", "cut")
+            async with session.continue_stream(there.id) as again:
+                await again.write(" and mended")
+            with pytest.raises(NotFoundError):
+                await session.discard_stream(again.id)
+            gone = await session.stream()
+            await gone.write("x")
+            await gone.stop()
+
+    asyncio.run(talk(backend.async_store()))
+    assert "cut and mended" in texts(backend.store().view("s").context)
