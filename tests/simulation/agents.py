@@ -150,7 +150,7 @@ class Agents(Actors):
             turns: Messages wait in memory for the end of their turn.
         """
         options = Options(shared=shared, durability="turn" if turns else "sync")
-        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
+        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, nothing)
         self._told[writer.replica.nonce] = []
         try:
             yield from self._open(writer)
@@ -372,7 +372,7 @@ class Agents(Actors):
     def _stranger(self) -> Steps[Writer]:
         """Somebody who comes from outside."""
         options = Options(shared=True, create=False)
-        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
+        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, nothing)
         yield from writer.open()
         return writer
 
@@ -527,5 +527,6 @@ def _is_between(got: object, before: object, after: object) -> bool:
     return got == after
 
 
-def _nothing() -> Steps[None]:
+def nothing() -> Steps[None]:
+    """Do nothing before the first write."""
     yield from ()

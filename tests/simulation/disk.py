@@ -175,9 +175,13 @@ class Disk(World):
 
     def _delete_each(self, request: Delete) -> Effect:
         for key in request.keys:
+            if key in self._files:  # a log is removed under its lock
+                yield from self._lock(key)
+                self._locked.discard(key)
             if key in self.objects:
                 self._pending.append(_Name(key, self.objects[key], self._files.get(key, b""), self._synced.get(key, 0)))
             self._files.pop(key, None)
+            self._poisoned.discard(key)
             self.remove(key)
             yield
         self._sync()

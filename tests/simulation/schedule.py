@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.simulation.actors import PATIENCE, Actors
@@ -11,11 +11,12 @@ from tests.simulation.agents import Agents
 from tests.simulation.codec import Chance, parse_latest, repeatable
 from tests.simulation.disk import Disk
 from tests.simulation.process import Process, Tell
+from tests.simulation.streamers import Streamers
 from tests.simulation.world import World
 from treering.errors import CorruptError
 from treering.format import blobs, patch
 from treering.format.paths import SessionKeys
-from treering.journal import append, limits, merge
+from treering.journal import append, limits, merge, stream
 from treering.session import loader, upkeep
 from treering.storage.requests import Steps
 
@@ -378,6 +379,43 @@ class LeasesSchedule(Schedule):
             super().rest()
 
 
+class StreamsSchedule(SessionSchedule):
+    """One schedule of answers that are written piece by piece, whose writers die, and others go on; on both stores."""
+
+    actors: Streamers
+
+    def make_world(self) -> World:
+        if self.rng.random() < 0.4:
+            return Disk(self.rng, SessionKeys("", "s", True), faults=self.rng.choice(self.faults))
+        return super().make_world()
+
+    def make_actors(self) -> Actors:
+        return Streamers(self.world, self.rng)
+
+    def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
+        rng, actors = self.rng, self.actors
+        self.shared = shared = rng.random() < 0.7
+        actors.weights = (6, 2, 0, 2, 0, 0, 0, 0, 2, 3, 0, 0)
+        early = [actors.teller(shared=shared) for _ in range(rng.choice((1, 1, 2)))]
+        late = [actors.successor(shared=shared) for _ in range(rng.randrange(1, 4))]
+        late += [actors.follower() for _ in range(rng.randrange(1, 4))]
+        others: tuple[Callable[[], Steps[None]], ...] = (
+            lambda: actors.judge(shared=shared), lambda: actors.writer(shared=shared), actors.follower, actors.tidier,
+            lambda: actors.teller(shared=shared), actors.eraser, actors.merger,
+        )  # fmt: skip
+        late += [rng.choice(others)() for _ in range(rng.randrange(4))]
+        if rng.random() < 0.1:
+            late.append(actors.deleter())
+        return early, late
+
+    def cuts_power(self) -> bool:
+        return isinstance(self.world, Disk) and self.rng.random() < 0.01
+
+    def lose_power(self) -> None:
+        if isinstance(self.world, Disk):
+            self.world.lose_power()
+
+
 KINDS: dict[str, type[Schedule]] = {
     "store": Schedule,
     "lives": LivesSchedule,
@@ -390,6 +428,7 @@ KINDS: dict[str, type[Schedule]] = {
     "secrets": SecretsSchedule,
     "leases": LeasesSchedule,
     "patches": PatchesSchedule,
+    "streams": StreamsSchedule,
 }
 
 
@@ -406,6 +445,7 @@ def small() -> Iterator[None]:
         (limits, "APPENDS_PER_SEAL_MIN", 2),
         (blobs, "BASE64_BYTES_MIN", 64),
         (patch, "VALUE_BYTES_MIN", 64),
+        (stream, "CHUNK_BYTES_CLOSE", 300),
     )
     before = [getattr(module, name) for module, name, _ in changes]
     for module, name, value in changes:

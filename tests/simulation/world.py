@@ -16,7 +16,7 @@ from typing import TypeAlias
 from tests.simulation.codec import Token, parse_latest, parse_segment_lines, parse_tail
 from tests.simulation.ghost import Ghost, Objects, lines_in, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
-from treering.format.paths import SessionKeys, recent_complete, recent_folder
+from treering.format.paths import SessionKeys, parse_chunk, recent_complete, recent_folder
 from treering.format.record import decode_record
 from treering.format.register import Card, Latest, Lease, Tail, TailHeader
 from treering.journal.read import choose
@@ -75,6 +75,8 @@ class World:
         """How many requests were sent: the only time that there is."""
         self.leases: dict[str, tuple[Lease, int, int]] = {}
         """By life, its lease, the end of its journal, and when one of the two changed."""
+        self.touched: dict[str, list[int]] = {}
+        """By key of what holds pieces of an answer, when it was written."""
         self._versions = itertools.count(1)
         self._markers = recent_folder(keys.prefix)
         self.place(recent_complete(keys.prefix), b"{}\n", self.next_version())
@@ -166,6 +168,9 @@ class World:
             self.ghost.latest_written(card, parse_latest(data, key=key).card, lines_in(key, data, self.keys))
             self._require_order()
             self._require_marked()
+        elif parse_chunk(key) is not None and "/streams/" in key:
+            self.touched.setdefault(key, []).append(self.steps)
+            self._require_begun(key)
         elif (segment := segment_of(key, "sessions/s/")) is not None:
             self.ghost.segment_written(*segment, parse_segment_lines(data, key=key))
         return Written(version)
@@ -222,6 +227,8 @@ class World:
             return
         if "/segments/" in key:
             self._require_held()
+        elif "/streams/" in key:
+            self._require_over(key)
         elif key.startswith(self._markers):
             self._require_marked()
 
@@ -233,6 +240,25 @@ class World:
         """Whatever happens, each position below the tail's base is in a segment."""
         if (position := self.missing()) is not None:
             self.ghost.problems.append(f"position {position} is neither in the tail nor in a segment")
+
+    def _require_begun(self, key: str) -> None:
+        """There are pieces of answers only that the journal says were begun."""
+        name = parse_chunk(key)
+        if name is not None and not self._said(key, f'"node":"{name.stream}"'):
+            self.ghost.problems.append(f"pieces of {name.stream} are stored, and the journal does not tell of it")
+
+    def _require_over(self, key: str) -> None:
+        """Pieces are removed only of answers that the journal says have ended."""
+        name, life = parse_chunk(key), key.split("/")[-3]
+        if name is None or life in self.ghost.dead or life not in self.ghost.logs:
+            return
+        if not self._said(key, f'"type":"node","kind":"message","id":"{name.stream}"') and not self._said(
+            key, f'"node":"{name.stream}","end":"discarded"'
+        ):
+            self.ghost.problems.append(f"pieces of {name.stream} are gone, and the journal says that it is open")
+
+    def _said(self, key: str, said: str) -> bool:
+        return any(said.encode() in line for line in self.ghost.logs.get(key.split("/")[-3], ()))
 
     def _require_marked(self) -> None:
         """A session that can be resumed is found by lists: the marker that its card names is there."""

@@ -41,6 +41,7 @@ from treering.journal.erase import fence
 from treering.journal.purge import refuse_loads, sweep_folders
 from treering.journal.register import Attempts
 from treering.session.record import flush
+from treering.session.verbs.streaming import discard_stream
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver
 from treering.storage.requests import Steps
@@ -72,6 +73,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     blobs_deleted: tuple[str, ...] = ()
     blobs_shared: tuple[str, ...] = ()
     """Large parts that stay, because records that were not erased refer to them as well."""
+    streams: tuple[str, ...] = ()
+    """Answers that were being written: they are discarded, and what was stored of them is gone."""
     forks: tuple[Receipt, ...] = ()
     """Receipts of the sessions that copied it, or have it on their card as the task of a subagent."""
     missing: tuple[str, ...] = ()
@@ -91,8 +94,13 @@ def erase(
     yield from flush(writer)
     yield from writer.appender.begin()
     keys: set[str | None] = {state} if isinstance(state, str) else set(state)
-    wanted = _Wanted(tuple(ids), frozenset(keys | {None} if manager else keys))
-    return (yield from _erase(writer, wanted, one_line(reason, REASON_BYTES_MAX), seen={writer.keys.session}))
+    streams = tuple([name for name in dict.fromkeys(ids) if name in writer.replica.state.streams])
+    for name in streams:
+        yield from discard_stream(writer, name)
+    names = tuple([name for name in ids if name not in streams])
+    wanted = _Wanted(names, frozenset(keys | {None} if manager else keys))
+    receipt = yield from _erase(writer, wanted, one_line(reason, REASON_BYTES_MAX), seen={writer.keys.session})
+    return msgspec.structs.replace(receipt, streams=streams)
 
 
 class _Wanted(NamedTuple):

@@ -1,8 +1,8 @@
 """A chunk: one object with pieces of an answer that is being written, beside the journal.
 
     {"treering":1,"type":"chunk","stream":"0199...","number":0,"offset":0,"nonce":"9c41...","ttl":15000,"_c":"1b4f0a6e"}
-    {"by":"0199....1","pieces":[{"text":"Hel"}],"_c":"90f1c2ab"}
-    {"by":"0199....2","pieces":[{"text":"lo"}],"closed":true,"_c":"07c3f1d2"}
+    {"by":"5f1c9a....1","pieces":[{"text":"Hel"}],"_c":"90f1c2ab"}
+    {"by":"5f1c9a....2","pieces":[{"text":"lo"}],"closed":true,"_c":"07c3f1d2"}
 
 The first line names the stream. Each further line is one write: whole, or not there. It names its writer, and holds
 what was written since the line before. A closed chunk is never written again; the next one has the next number.
@@ -95,7 +95,7 @@ class ChunkLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One write. Without pieces it says that its writer lives, or that another one goes on."""
 
     by: str
-    """`<writer>.<number>`: the note by which the writer took the stream, and a number of its own."""
+    """`<writer>.<number>`: random digits of the writer, and a number that it counts."""
     pieces: tuple[PieceForm, ...] = ()
     failed: str | None = None
     """The writer gave up, and why. Another one may go on."""
@@ -104,7 +104,7 @@ class ChunkLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def writer(self) -> str:
-        """The note by which the writer took the stream."""
+        """The random digits of the writer."""
         return self.by.partition(".")[0]
 
 

@@ -15,7 +15,8 @@ Theory of operation
 Pieces come ten times as often as records, and they are worth little once the answer is whole. In the tail each of them
 would be a compare-and-swap against all other writers, would lie in segments, and would have to be dropped again. Here
 each stream has one writer, who meets another one only if that takes it for dead.
-A late write may begin a chunk that was deleted. Nobody shows it: the journal says that the stream has ended.
+A late write may begin a chunk that was deleted. Nobody shows it: the journal says that the stream has ended. And who
+begins a chunk looks at the journal behind that, so it is not told that anything in such a chunk is stored.
 """
 
 from __future__ import annotations
@@ -78,16 +79,20 @@ class Tape:
         keys: The session.
         life: Its life.
         stream: The stream.
-        writer: The note by which this writer took the stream.
+        writer: Random: no other writer has it.
+        has_it: Reads the journal as it is now, and returns whether this writer has the stream.
     """
 
-    def __init__(self, keys: SessionKeys, life: str, stream: str, writer: str) -> None:
+    def __init__(
+        self, keys: SessionKeys, life: str, stream: str, writer: str, has_it: Callable[[], Steps[bool]]
+    ) -> None:
         self.stream = stream
         self.writer = writer
         self.offset = 0
         """Behind all that is stored."""
         self._keys = keys
         self._life = life
+        self._has_it = has_it
         self._number = 0
         self._chunk: Chunk | None = None
         """The chunk that is written to, as it is stored; None: it is not begun."""
@@ -147,8 +152,7 @@ class Tape:
             self._see(cell)
             if cell.value is not None and cell.value.closed:
                 pieces += _pieces_of(cell.value)
-                self._number += 1
-                self._see(Cell(None, ABSENT))
+                self._go_on()
                 continue
             self.offset = sum(piece.length for piece in pieces)
             taken, offset = _pieces_of(cell.value), self.offset
@@ -157,6 +161,8 @@ class Tape:
             outcome = yield from register.replace(chunk, expect=cell.version)  # rule: take-stream
             if isinstance(outcome, Swapped):
                 self._see(Cell(chunk, outcome.version))
+                yield from self._require_mine()
+                self._go_on()
                 return pieces + taken
 
     def chunks(self) -> tuple[str, ...]:
@@ -165,6 +171,12 @@ class Tape:
         return tuple(self._keys.chunk(self._life, ChunkName(self.stream, number)) for number in numbers)
 
     # one write
+
+    def _go_on(self) -> None:
+        """Go on in the next chunk, if this one is closed."""
+        if self._chunk is not None and self._chunk.closed:
+            self._number += 1
+            self._see(Cell(None, ABSENT))
 
     def _register(self) -> ChunkRegister:
         return ChunkRegister(self._keys, self._life, ChunkName(self.stream, self._number))
@@ -188,18 +200,25 @@ class Tape:
 
     def _send(self, line: bytes, write: ChunkLine) -> Steps[None]:
         """Send a line until it is stored."""
+        stored = self._chunk is not None and self._chunk.writes[-1].by == write.by  # and the journal did not answer
+        began = self._chunk is None or stored
         attempts = Attempts(self._register().key)
-        while attempts.another():
+        while not stored and attempts.another():
             outcome = yield from self._try(line, write)
             if isinstance(outcome, Swapped):
                 break
             if (yield from self._read_back(write)):
                 break
+        if began:
+            yield from self._require_mine()  # rule: look-behind-own-chunk
         self._sent = None
         self.offset += sum(piece.length for piece in write.pieces)
-        if write.closed:
-            self._number += 1
-            self._see(Cell(None, ABSENT))
+        self._go_on()
+
+    def _require_mine(self) -> Steps[None]:
+        """Raise if the stream ended, or was taken over, before its newest chunk was begun: nobody would read that."""
+        if not (yield from self._has_it()):
+            raise lost(self.stream, "another writer took it over, or ended it")
 
     def _try(self, line: bytes, write: ChunkLine) -> Steps[Swapped | Lost]:
         register = self._register()

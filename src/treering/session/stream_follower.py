@@ -57,8 +57,12 @@ class StreamFollower:
         self._version: Version | None = None
         self._at = 0
         """Offset behind the writes of `_seen`."""
+        self._failed: str | None = None
+        """Why the writer of the last line gave up."""
         self._since = clock()
         """When this reader first saw the newest sign of life."""
+        self._began = self._since
+        """When the last look began: what changes behind it is not known."""
 
     def look(self) -> Steps[list[Piece]]:
         """Return the pieces that are new, none if there are none; the last one may be the end.
@@ -66,6 +70,7 @@ class StreamFollower:
         Raises:
             NotFoundError: There is no such stream, or no such session any more.
         """
+        self._began = self._clock()
         while True:
             register = self._register(self._number)
             (answer,) = yield (Get(register.key, unless=self._version, register=True),)
@@ -80,13 +85,11 @@ class StreamFollower:
             self._seen, self._version, self._since = cell.value, cell.version, self._clock()
             if cell.value.closed:
                 self._number, self._seen, self._version = self._number + 1, None, None
-            failed = cell.value.writes[-1].failed if cell.value.writes else None
-            if failed is not None:
-                return [*pieces, end_piece(StreamStatus.FAILED, self.offset, failed)]
-            if pieces:
+            self._failed = cell.value.writes[-1].failed if cell.value.writes else None
+            if self._failed is not None and not cell.value.closed:
+                return [*pieces, end_piece(StreamStatus.FAILED, self.offset, self._failed)]
+            if pieces or not cell.value.closed:
                 return pieces
-            if not cell.value.closed:
-                return []
 
     def _register(self, number: int) -> ChunkRegister:
         return ChunkRegister(self._reader.keys, self._reader.replica.view.life, ChunkName(self._stream, number))
@@ -106,8 +109,10 @@ class StreamFollower:
 
     def _unchanged(self) -> Steps[list[Piece]]:
         """Nothing is new: the writer may be dead, or was killed between the node and the removal of the chunk."""
+        if self._failed is not None:  # in a line that closed its chunk, and nobody went on in the next one
+            return [end_piece(StreamStatus.FAILED, self.offset, self._failed)]
         ttl = self._seen.header.ttl if self._seen is not None else TTL_MS
-        if self._clock() - self._since < ttl / 1000:  # rule: sign-of-writer
+        if self._began - self._since < ttl / 1000:  # rule: sign-of-writer
             return []
         if not (yield from self._is_open()):
             return (yield from self._rest())

@@ -9,7 +9,7 @@ session even if the process is killed in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treering import journal, session
@@ -230,11 +230,26 @@ class Upkeep:
         yield from self.heal()
         keys, life = self._replica.keys, self._replica.view.life
         segments = yield from journal.erase.sweep(keys, life, unique=new_nonce)
+        yield from self.sweep_streams()  # rule: erase-pieces
         blobs = yield from journal.erase.sweep_blobs(keys, life)
         yield from self._position.ensure_context()  # a part of it may have been erased
         if segments:
             yield from self._name_segments()
         return segments, blobs
+
+    def sweep_streams(self) -> Steps[int]:
+        """Delete the pieces of answers that have ended, left by writers that were killed or late; return how many.
+
+        One LIST, and no more if there are none.
+        """
+        keys, policy = self._replica.keys, self._replica.asked_policy
+
+        def look() -> Steps[Collection[str]]:
+            now = Replica(keys, policy)
+            yield from now.load()
+            return now.state.streams
+
+        return (yield from journal.stream.sweep_streams(keys, self._replica.view.life, look))
 
     def optimize(self, *, everything: bool = False) -> Steps[Merged]:
         """Merge small segments, and finish erasures that another process began.
@@ -251,6 +266,7 @@ class Upkeep:
             where = None
         if everything:
             yield from journal.purge.sweep_folders(self._replica.keys, nonce=new_nonce())
+            yield from self.sweep_streams()  # rule: tidy-pieces
         self._seals = 0
         if everything:
             yield from self.drop_sealed()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from treering.errors import NotFoundError, StreamLostError, TreeringError, UsageError
 from treering.format.register import one_line
 from treering.format.stream import Chunk, PieceForm
-from treering.journal.stream import Tape, drop_chunks, lost, read_stream, sweep_streams as sweep_chunks
+from treering.journal.stream import Tape, drop_chunks, lost, read_stream
+from treering.ids import new_nonce
 from treering.kinds import Kind
 from treering.session.reader import Readable, Reader
 from treering.session.record import Appended, flush, record
@@ -46,6 +46,8 @@ class Live(msgspec.Struct, frozen=True):
     id: str
     parent: str | None
     """The node that it answers."""
+    note: str
+    """By which this writer has it, or found it."""
     tape: Tape
     answer: Answer
 
@@ -73,9 +75,9 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
             )
 
     note = yield from _note(writer, BEGIN, {"node": new, "role": role, "head": writer.head}, parent, allowed)
-    tape = Tape(writer.keys, writer.replica.view.life, new, note)  # rule: note-first
+    tape = _tape(writer, new, note)  # rule: note-first
     yield from tape.begin()
-    return Live(new, parent, tape, Answer(role, fields))
+    return Live(new, parent, note, tape, Answer(role, fields))
 
 
 def end(
@@ -183,18 +185,7 @@ def discard_stream(writer: Writer, stream: str) -> Steps[None]:
     there = yield from _require_open(writer, stream)
     brief = {"node": stream, "end": StreamStatus.DISCARDED.value}
     yield from _note(writer, END, brief, there.at, partial(_require_still_open, writer, stream))
-    yield from sweep_streams(writer)
-
-
-def sweep_streams(writer: Writer) -> Steps[int]:
-    """Delete the pieces of streams that have ended; return how many objects there were."""
-    life = writer.replica.view.life
-
-    def look() -> Steps[Mapping[str, Any]]:
-        found = yield from newest(writer)
-        return found.replica.state.streams
-
-    return (yield from sweep_chunks(writer.keys, life, look))
+    yield from writer.upkeep.sweep_streams()
 
 
 def newest(reader: Readable) -> Steps[Reader]:
@@ -307,12 +298,21 @@ def _note(
     return (yield from record(writer, [draft], allowed=allowed)).node
 
 
+def _tape(writer: Writer, stream: str, note: str) -> Tape:
+    def has_it() -> Steps[bool]:
+        now = yield from newest(writer)
+        found = note_in(now.replica.state.streams, stream)
+        return found is not None and found.note == note
+
+    return Tape(writer.keys, writer.replica.view.life, stream, new_nonce(), has_it)
+
+
 def _taken(writer: Writer, stream: str, note: str, there: StreamNote) -> Steps[Live]:
-    tape = Tape(writer.keys, writer.replica.view.life, stream, note)
+    tape = _tape(writer, stream, note)
     pieces: list[PieceForm] = yield from tape.take()
     answer = Answer(there.role, {})
     answer.extend(pieces)
-    return Live(stream, there.at, tape, answer)
+    return Live(stream, there.at, note, tape, answer)
 
 
 def _require_open(writer: Writer, stream: str) -> Steps[StreamNote]:
@@ -340,7 +340,7 @@ def _require_own(writer: Writer, live: Live) -> Steps[None]:
     """Raise unless the stream is open, and this writer took it last."""
     yield from ()
     found = note_in(writer.replica.state.streams, live.id)
-    if found is None or found.note != live.tape.writer:  # rule: end-own
+    if found is None or found.note != live.note:  # rule: end-own
         raise lost(live.id, "another writer took it over, or ended it")
 
 
