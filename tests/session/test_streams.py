@@ -19,7 +19,7 @@ from treering.errors import NotFoundError, StreamLostError, UnavailableError, Us
 from treering.journal import stream as streams
 from treering.session.redaction import Redaction
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Append, Batch, Get, Put
+from treering.storage.requests import Answer, Append, Batch, Get, Put, Written
 from treering.store.place import Place
 
 PARTS = [
@@ -487,6 +487,89 @@ def test_a_store_that_gives_no_answer_at_the_end_is_asked_again() -> None:
         assert answer.finish().nodes == (answer.id,)
         assert texts(session.context) == ["Hello"]
         assert session.open_streams() == ()
+
+
+def left_behind(backend: Backend) -> tuple[str, bytes]:
+    """End a stream whose last write takes effect again, long after; return its id, and what is left."""
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        answer.write("secret")
+        answer.flush()
+        (key,) = stored_chunks(backend)
+        late = backend.snapshot()[key]
+        answer.write(" and more")
+        answer.finish()
+    (written,) = backend.driver().execute((Put(key, late),))
+    assert isinstance(written, Written)
+    assert stored_chunks(backend) == [key]
+    return answer.id, late
+
+
+def test_what_a_late_write_leaves_is_never_shown(backend: Backend) -> None:
+    """The journal says that the stream has ended, so readers are told its node."""
+    stream, _ = left_behind(backend)
+    assert [piece.text for piece in backend.store().view("s").follow_stream(stream)] == ["secret and more", ""]
+
+
+def test_tidying_removes_what_a_late_write_left(backend: Backend) -> None:
+    """`verify` tells of it; `optimize(everything=True)` deletes it, and leaves the pieces of what is open."""
+    left_behind(backend)
+    assert [finding.kind for finding in backend.store().verify("s")] == ["waste"]
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        answer.flush()
+        session.optimize(everything=True)
+        assert len(stored_chunks(backend)) == 1
+        answer.write("ok")
+        answer.finish()
+    assert backend.store().verify("s") == []
+
+
+def test_erasing_removes_pieces(backend: Backend) -> None:
+    """Those that a late write left of a node, and those of an answer that is being written, which is discarded."""
+    stream, _ = left_behind(backend)
+    with backend.store().session("s", shared=True) as session:
+        answer = session.stream()
+        answer.write("another secret")
+        answer.flush()
+        receipt = session.erase(stream, answer.id)
+        assert (receipt.ids, receipt.streams) == ((stream,), (answer.id,))
+        assert stored_chunks(backend) == []
+        assert session.open_streams() == ()
+        with pytest.raises(StreamLostError):
+            answer.finish()
+        assert [piece.status for piece in session.follow_stream(stream)] == ["erased"]
+
+
+def test_copies_and_backups_take_what_is_being_written_along(backend: Backend, tmp_path: Path) -> None:
+    """A copy has the pieces; a fork does not know of the stream, which it cannot go on with."""
+    with backend.store().session("s", shared=True) as session:
+        session.append("hello?")
+        answer = session.stream()
+        answer.write("Hel")
+        answer.flush()
+        store = backend.store()
+        store.copy("s", name="t")
+        session.fork("f")
+        other = treering.open(tmp_path / "backup")
+        for _ in range(2):
+            store.backup(other)
+        assert [each.text() for each in other.view("s").open_streams()] == ["Hel"]
+        assert store.view("f").open_streams() == ()
+        assert store.repair("s", into="u").losses == ()
+        answer.write("lo")
+        answer.finish()
+        store.backup(other)
+        assert texts(other.view("s").context) == ["hello?", "Hello"]
+        assert other.view("s").open_streams() == ()
+    for name in ("t", "u"):
+        with store.session(name) as copied:
+            assert [each.text() for each in copied.open_streams()] == ["Hel"]
+            with copied.continue_stream(answer.id) as again:
+                again.write("p")
+            assert texts(copied.context) == ["hello?", "Help"]
+    assert [finding for name in ("s", "t", "u", "f") for finding in store.verify(name)] == []
+    assert other.verify("s") == []
 
 
 def test_asynchronous_streams(backend: Backend) -> None:

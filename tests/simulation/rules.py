@@ -39,7 +39,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
 SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
-ERASURES, SECRETS, LEASES = ("erasures",), ("secrets",), ("leases",)
+ERASURES, SECRETS, LEASES, STREAMS = ("erasures",), ("secrets",), ("leases",), ("streams",)
 
 
 class Rule(NamedTuple):
@@ -739,6 +739,78 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         LEASES,
         test="tests/session/test_leases.py",
     ),
+    # streams
+    Rule(
+        "note-first",
+        "The journal tells of a stream before any piece of it is stored.",
+        first('yield from _tape(writer, new, "").begin()'),
+        STREAMS,
+    ),
+    Rule("swap-chunk", "A write replaces the chunk that it saw, or nothing.", argument("expect", "None"), STREAMS),
+    Rule(
+        "close-first",
+        "A chunk is begun only when the one before is closed.",
+        condition("self._chunk is not None and len(self._chunk.writes) > 1"),
+        STREAMS,
+    ),
+    Rule("same-line-again", "A write without an answer is sent again as it was.", without(), STREAMS),
+    Rule(
+        "take-stream",
+        "Who goes on with a stream writes first where the writer before would write next.",
+        value("Swapped(cell.version, 0)"),
+        STREAMS,
+    ),
+    Rule("tell-the-fenced", "Who finds another writer in its chunk stops.", never(), STREAMS),
+    Rule(
+        "look-behind-own-chunk",
+        "Who begins a chunk looks behind that whether it still has the stream.",
+        without(),
+        STREAMS,
+        seed=489,
+    ),
+    Rule("note-the-taker", "The journal tells of who goes on before that reads.", value("there.note"), STREAMS),
+    Rule("end-own", "Only who took a stream last ends it.", never(), STREAMS),
+    Rule(
+        "node-first",
+        "The pieces are removed when the node is durable.",
+        first("yield from drop_chunks(live.tape.chunks())"),
+        STREAMS,
+    ),
+    Rule(
+        "list-then-look",
+        "Who tidies reads which streams are open behind the list of what there is.",
+        first(
+            """
+early = yield from look()
+def look():
+    yield from ()
+    return early
+"""
+        ),
+        STREAMS,
+    ),
+    Rule(
+        "erase-pieces",
+        "Who erases removes the pieces of streams that have ended, too.",
+        without(),
+        STREAMS,
+        test="tests/session/test_streams.py",
+    ),
+    Rule("tidy-pieces", "Whoever tidies up removes them.", without(), STREAMS, test="tests/session/test_streams.py"),
+    Rule(
+        "look-behind-chunk",
+        "A chunk is shown only if the journal, read behind it, says that the stream is open.",
+        never(),
+        STREAMS,
+        test="tests/session/test_streams.py",
+    ),
+    Rule(
+        "rest-from-node",
+        "What was not shown when the chunks went is told from the node.",
+        value("[end_piece(StreamStatus.COMPLETE, self.offset)]"),
+        STREAMS,
+    ),
+    Rule("sign-of-writer", "A writer is taken for dead only after its time without a sign.", never(), STREAMS),
     # what the session protocol does beside them
     Rule(
         "absent-thrice",

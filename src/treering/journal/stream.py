@@ -174,7 +174,7 @@ class Tape:
 
     def _go_on(self) -> None:
         """Go on in the next chunk, if this one is closed."""
-        if self._chunk is not None and self._chunk.closed:
+        if self._chunk is not None and self._chunk.closed:  # rule: close-first
             self._number += 1
             self._see(Cell(None, ABSENT))
 
@@ -193,7 +193,7 @@ class Tape:
         write = ChunkLine(by=f"{self.writer}.{self._count}", pieces=pieces, failed=self._failed)
         size = self._chunk.size if self._chunk is not None else 0
         line = encode_write(write)
-        if size + len(line) >= CHUNK_BYTES_CLOSE:  # rule: close-first
+        if size + len(line) >= CHUNK_BYTES_CLOSE:
             write = msgspec.structs.replace(write, closed=True)
             line = encode_write(write)
         return line, write
@@ -300,7 +300,7 @@ def sweep_streams(keys: SessionKeys, life: str, look: Callable[[], Steps[Collect
     """
     found = yield from list_all(keys.streams(life))  # rule: list-then-look
     names = [(entry.key, name) for entry in found if (name := parse_chunk(entry.key))]
-    is_open = (yield from look()) if names else ()  # rule: list-then-look before this
+    is_open = (yield from look()) if names else ()
     gone = [key for key, name in names if name.stream not in is_open]
     for start in range(0, len(gone), DELETES_MAX):
         yield from ask(Delete(tuple(gone[start : start + DELETES_MAX])), Deleted)

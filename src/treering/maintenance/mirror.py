@@ -23,10 +23,11 @@ import msgspec
 
 from treering.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
 from treering.format.blobs import blob_refs_in
-from treering.format.paths import SegmentName, SessionKeys, parse_segment
+from treering.format.paths import ChunkName, SegmentName, SessionKeys, parse_segment
 from treering.format.record import skeleton_of
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
+from treering.format.stream import Chunk
 from treering.ids import new_nonce
 from treering.journal import marker
 from treering.journal.life import free_name
@@ -36,6 +37,7 @@ from treering.journal.read import Segment, choose, list_segments, segment_conten
 from treering.journal.register import Attempts, LatestRegister, Swapped
 from treering.journal.resume import Registers, look, resume
 from treering.journal.rows import record_at
+from treering.journal.stream import ChunkRegister, read_stream
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.reader import Reader
@@ -60,6 +62,8 @@ class Moment(msgspec.Struct, frozen=True):
     rest: Sequence[bytes]
     """The lines that are only in the tail."""
     blobs: tuple[Entry, ...]
+    chunks: tuple[Chunk, ...] = ()
+    """Pieces of answers that are being written."""
 
 
 class Mirrored(msgspec.Struct, frozen=True):
@@ -99,7 +103,10 @@ def read_moment(keys: SessionKeys) -> Steps[Moment]:
             continue
         blobs = yield from list_all(keys.blobs(view.life))
         rest = view.tail.lines[reach - view.tail.header.base :]
-        return Moment(view, _latest(reader, view), chosen, rest, tuple(blobs))
+        chunks = []
+        for stream in reader.replica.state.streams:
+            chunks += yield from read_stream(keys, view.life, stream)
+        return Moment(view, _latest(reader, view), chosen, rest, tuple(blobs), tuple(chunks))
 
 
 def _is_backup(view: View) -> bool:
@@ -248,7 +255,7 @@ class Mirror:
     def _is_current(self, moment: Moment, seen: Registers) -> Job[bool]:
         """Whether the backup is up to date and complete."""
         latest = seen.latest
-        if latest is None or _told_by(latest.card) != _told_by(moment.latest.card):
+        if latest is None or moment.chunks or _told_by(latest.card) != _told_by(moment.latest.card):
             return False
         if latest.lines[:1] != moment.latest.lines[:1]:
             return False
@@ -306,6 +313,11 @@ class Mirror:
             yield from self._put(key, build_segment(moment.rest, key=key))
             needed |= _blobs_of(moment.rest)
             wanted.add(key)
+        for chunk in moment.chunks:
+            name = ChunkName(chunk.header.stream, chunk.header.number)
+            register = ChunkRegister(self._there, view.life, name)
+            yield from self._put(register.key, register.encode(chunk))
+            wanted.add(register.key)
         listed = {_digest_of(entry.key) for entry in moment.blobs}
         self._missing |= needed - listed
         return wanted

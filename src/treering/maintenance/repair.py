@@ -29,6 +29,8 @@ from treering.format.line import CHECKSUM_BYTES, close_line
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_record, skeleton_of_record
 from treering.format.register import Card, decode_tail
+from treering.format.stream import Chunk
+from treering.journal.stream import read_stream
 from treering.kinds import Kind
 from treering.maintenance.salvage import RepairLoss, Salvage
 from treering.session.loader import Loader
@@ -108,11 +110,22 @@ def repair_session(
                 yield from on(target, mender.add_blob(digest, blob, at))
             yield from on(target, mender.add(at, line))
         yield from tell(progress, mender.loader.end)
+    for stream in mender.loader.state.streams:
+        yield from on(target, mender.loader.add_chunks(stream, (yield from _chunks(salvage, stream, mender))))
     yield from on(target, mender.finish())
     since = yield from _erased_since(salvage)
     if since:
         yield from on(target, erase_copies(into, policy, since))
     return mender.report()
+
+
+def _chunks(salvage: Salvage, stream: str, mender: _Mender) -> Steps[list[Chunk]]:
+    """The pieces of an answer that was being written; none, and a loss, if they are damaged."""
+    try:
+        return (yield from read_stream(salvage.keys, salvage.life, stream))
+    except CorruptError as error:
+        mender.lose_pieces(stream, error)
+        return []
 
 
 def _erased_since(salvage: Salvage) -> Steps[list[Erasure]]:
@@ -189,6 +202,10 @@ class _Mender:
             yield from self.loader.add_blob(digest, data)
         else:
             self._lose(Kind.BLOB, data.key or "", str(data.args[0]), first=at, end=at + 1, ids=(digest,))
+
+    def lose_pieces(self, stream: str, error: CorruptError) -> None:
+        """Note that what is stored of an answer that was being written cannot be read."""
+        self._lose(Kind.STREAM, error.key or "", str(error.args[0]), ids=(stream,))
 
     # the end
 

@@ -45,7 +45,7 @@ class RepairLoss(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     """`object`: damaged or missing, though other copies may have replaced it. `records`: positions that no object
     holds. `blob`: a large part. `checkpoint`: one that can no longer be restored. `head`: a branch that had to be
-    moved. `context`: messages of the agent's context."""
+    moved. `context`: messages of the agent's context. `stream`: what was stored of an answer that was being written."""
     key: str
     message: str
     offset: int | None = None

@@ -7,7 +7,7 @@ damaged segment the next ones. Memory holds one segment and the skeletons of all
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -16,17 +16,19 @@ from treering.checkpoint.checkpoint import chain_of, entry_of, is_pruned
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import NONE, Burials
-from treering.format.paths import SessionKeys, decode_id, session_of_latest
+from treering.format.paths import ChunkName, SessionKeys, decode_id, parse_chunk, session_of_latest
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card, Latest, Tail, decode_latest, decode_tail
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.register import lost_end
 from treering.journal.resume import Registers, look, read_registers
+from treering.journal.stream import ChunkRegister
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.maintenance.reindexing import list_markers
 from treering.session.replay import Replay
+from treering.session.upkeep import open_now
 from treering.storage.effects import Items, Stream
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import found_in, list_all
@@ -371,9 +373,31 @@ class _Check:
 
     def _foreign(self, life: str) -> Steps[None]:
         """Report unknown objects in the session's folder; they are never read or removed."""
+        pieces: dict[str, ChunkName] = {}
         for entry in (yield from list_all(self.keys.home)):
             if not self.keys.owns(entry.key, life):
                 self._odd(Kind.FOREIGN, entry.key, "no object of this session; it is left alone")
+            elif (name := parse_chunk(entry.key)) is not None and entry.key.startswith(self.keys.streams(life)):
+                pieces[entry.key] = name
+        if pieces:
+            yield from self._pieces(life, pieces)
+
+    def _pieces(self, life: str, pieces: Mapping[str, ChunkName]) -> Steps[None]:
+        """Check what is stored of answers that are being written, and tell what is left of others."""
+        try:
+            is_open = yield from open_now(self.keys)
+        except TreeringError:
+            return  # what is wrong with the registers is told
+        for key, name in pieces.items():
+            if name.stream not in is_open:
+                self._odd(
+                    Kind.WASTE, key, "pieces of an answer that has ended; `optimize(everything=True)` removes them"
+                )
+                continue
+            try:
+                yield from ChunkRegister(self.keys, life, name).read()
+            except (CorruptError, FormatVersionError) as error:
+                self._find(error, key)
 
 
 def _differs(at: int, key: str) -> CorruptError:

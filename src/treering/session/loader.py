@@ -15,15 +15,17 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
 from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.format import values
-from treering.format.paths import Marks, SegmentName, SessionKeys, file_name
+from treering.format.paths import ChunkName, Marks, SegmentName, SessionKeys, file_name
 from treering.format.record import Record, Skeleton, decode_record, encode_checked, mark_behind, skeleton_of_record
 from treering.format.register import SEGMENTS_NAMED_MAX, Card, Tail, TailHeader
 from treering.format.segment import build_segment
+from treering.format.stream import Chunk
 from treering.ids import new_nonce, now_ms, time_of
 from treering.journal import life
 from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
 from treering.journal.resume import Registers
+from treering.journal.stream import ChunkRegister
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.foreign import CHECKPOINT, checkpoint_of
@@ -200,6 +202,15 @@ class Loader:
             yield from self.take_name()
             yield from ask(Put(self.keys.blob(self.life, digest), data), Written)
             self._blobs.add(digest)
+
+    def add_chunks(self, stream: str, chunks: Sequence[Chunk]) -> Steps[None]:
+        """Store the pieces of an answer that is being written, if the records that were added say so."""
+        if stream not in self.state.streams:
+            return
+        for chunk in chunks:
+            name = ChunkName(stream, chunk.header.number)
+            register = ChunkRegister(self.keys, self.life, name)
+            yield from ask(Put(register.key, register.encode(chunk)), Written)
 
     def seal(self) -> Steps[None]:
         """Write the collected records to a segment."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from treering import journal, session
 from treering.errors import TreeringError
-from treering.format.paths import file_name
+from treering.format.paths import SessionKeys, file_name
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
 from treering.journal import limits
@@ -37,6 +37,13 @@ CARD_LAG_MS_MAX = 60_000
 """After that time an append is followed by a new card, so that lists show which sessions are active."""
 SEALS_PER_MERGE = 16  # after that many seals a handle merges segments when it is closed
 SEALS_PER_MERGE_OPEN = 64  # and after that many behind an append, whose caller waits for it
+
+
+def open_now(keys: SessionKeys) -> Steps[Collection[str]]:
+    """Return the answers that are being written, by the newest records: two GETs."""
+    now = Replica(keys, None)
+    yield from now.load()
+    return now.state.streams
 
 
 class Upkeep:
@@ -242,14 +249,8 @@ class Upkeep:
 
         One LIST, and no more if there are none.
         """
-        keys, policy = self._replica.keys, self._replica.asked_policy
-
-        def look() -> Steps[Collection[str]]:
-            now = Replica(keys, policy)
-            yield from now.load()
-            return now.state.streams
-
-        return (yield from journal.stream.sweep_streams(keys, self._replica.view.life, look))
+        keys = self._replica.keys
+        return (yield from journal.stream.sweep_streams(keys, self._replica.view.life, lambda: open_now(keys)))
 
     def optimize(self, *, everything: bool = False) -> Steps[Merged]:
         """Merge small segments, and finish erasures that another process began.

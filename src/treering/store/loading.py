@@ -11,6 +11,7 @@ import msgspec
 from treering.checkpoint.policy import Policy
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
+from treering.journal.stream import read_stream
 from treering.session.loader import Loader, copy_blobs
 from treering.session.reader import Readable
 from treering.session.state import ORIGIN
@@ -87,11 +88,17 @@ def copy_session(reader: Readable, target: Driver, keys: SessionKeys, progress: 
     loader = Loader(keys, reader.replica.policy, card)
     if not (yield from reader.replica.odd()):
         loader.expect_ordinary()
+    life = reader.replica.view.life
+    chunks = {}
+    for name in reader.replica.state.streams:
+        chunks[name] = yield from read_stream(reader.keys, life, name)
     for steps in read_all(reader):
         for line in (yield from steps):
             yield from _copy_blobs(reader, target, loader, line)
             yield from on(target, loader.add_line(line))
         yield from tell(progress, loader.end)
+    for name, found in chunks.items():
+        yield from on(target, loader.add_chunks(name, found))
     yield from on(target, loader.finish())
     yield from on(target, settle(keys, reader.replica.policy))
 

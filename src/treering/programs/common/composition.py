@@ -34,8 +34,10 @@ from treering.programs.formats import Format, find_format
 from treering.session.verbs.extending import EXPORTED
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", EXPORTED, "link", "damage"})
+_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", EXPORTED, "link", "damage", "stream", "stream_end"})
 """Notes about the store or the import, which are not part of the conversation."""
+_UNTOLD: Final = _NOT_WRITTEN - {"link", "damage"}
+"""Those of which nobody is told that they are left out."""
 _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
     "damage": "bytes in which there is no record",
@@ -233,7 +235,7 @@ class _Composer:
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             if draft.kind == "import" and (payload := fields_of(draft.payload)).get("format") == self._target.FORMAT:
                 self._has_ids = payload.get("version", 1) >= _WITH_IDS
-            self._left.update([(draft.kind, False)] if draft.kind not in (EXPORTED, "card", "import", "origin") else [])
+            self._left.update([(draft.kind, False)] if draft.kind not in _UNTOLD else [])
         elif (draft.brief or {}).get("stand_in"):
             self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
         elif stored.imported and draft.type == "note" and draft.kind == "session":

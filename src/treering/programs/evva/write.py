@@ -48,7 +48,7 @@ from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", "exported", "link", "damage"})
+_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", "exported", "link", "damage", "stream", "stream_end"})
 _PERSISTED: Final = frozenset({"message", "custom_message", "branch_summary", "compaction", "model_change", "usage"})
 """Kinds that are part of the document: as a message, or in a counter."""
 _NUMBERS: Final = {

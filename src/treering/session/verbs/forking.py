@@ -28,6 +28,7 @@ from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
 RECORDS_AT_ONCE = 1000
+STREAM_NOTES = ("stream", "stream_end")
 
 
 def fork(
@@ -157,6 +158,8 @@ def _copy_records(reader: Readable, loader: Loader, places: Sequence[int]) -> St
         lines = yield from reader.replica.lines_at(part)
         for at in part:
             record = decode_record(lines[at])
+            if record.type == "note" and record.kind in STREAM_NOTES:  # what is written there is not written here
+                continue
             yield from copy_blobs(reader, loader, [bytes(record.body)])
             timed = record.time is not None or time_of(record.id) is not None
             time = record.time if timed else skeleton_of(lines[at]).time

@@ -14,8 +14,8 @@ import msgspec
 from treering.errors import NotFoundError, StreamLostError, TreeringError, UsageError
 from treering.format.register import one_line
 from treering.format.stream import Chunk, PieceForm
-from treering.journal.stream import Tape, drop_chunks, lost, read_stream
 from treering.ids import new_nonce
+from treering.journal.stream import Tape, drop_chunks, lost, read_stream
 from treering.kinds import Kind
 from treering.session.reader import Readable, Reader
 from treering.session.record import Appended, flush, record
@@ -74,8 +74,9 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
                 f"too many streams are open. max={STREAMS_MAX}", kind=Kind.STREAM, remedy="keep or discard some"
             )
 
-    note = yield from _note(writer, BEGIN, {"node": new, "role": role, "head": writer.head}, parent, allowed)
-    tape = _tape(writer, new, note)  # rule: note-first
+    brief = {"node": new, "role": role, "head": writer.head}
+    note = yield from _note(writer, BEGIN, brief, parent, allowed)  # rule: note-first
+    tape = _tape(writer, new, note)
     yield from tape.begin()
     return Live(new, parent, note, tape, Answer(role, fields))
 
@@ -109,7 +110,7 @@ def end(
         if error.kind != Kind.DUPLICATE_ID:
             raise
         raise lost(live.id, "another writer ended it") from error
-    yield from drop_chunks(live.tape.chunks())  # rule: node-first before this
+    yield from drop_chunks(live.tape.chunks())
     return done
 
 
