@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from treering.errors import NotFoundError, StreamLostError, UnavailableError, Us
 from treering.journal import stream as streams
 from treering.session.redaction import Redaction
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Append, Batch, Get, Put, Written
+from treering.storage.requests import Answer, Append, Batch, Get, List, Put, Written
 from treering.store.place import Place
 
 PARTS = [
@@ -505,6 +506,37 @@ def left_behind(backend: Backend) -> tuple[str, bytes]:
     return answer.id, late
 
 
+def late_key(backend: Backend, stream: str) -> str:
+    """The key of the first chunk of a stream, beside one of another."""
+    (other,) = stored_chunks(backend)
+    return re.sub("[0-9a-f]{32}", stream, other)
+
+
+def test_what_begins_while_others_tidy_is_left_alone(backend: Backend) -> None:
+    """Which streams are open is read behind the list of what there is."""
+
+    class Meeting(PassingDriver):
+        answer: treering.StreamWriter | None = None
+
+        def execute(self, batch: Batch) -> tuple[Answer, ...]:
+            if self.answer is None and isinstance(batch[0], List) and batch[0].prefix.endswith("/streams/"):
+                other = backend.store().session("s", shared=True)
+                self.answer = other.stream()
+                self.answer.write("Hel")
+                self.answer.flush()
+            return super().execute(batch)
+
+    with backend.store().session("s", shared=True) as session:
+        session.append("hello?")
+    driver = Meeting(backend.driver())
+    with Store(Place(driver)).session("s", shared=True) as session:
+        session.optimize(everything=True)
+    assert driver.answer is not None
+    driver.answer.write("lo")
+    driver.answer.finish()
+    assert texts(backend.store().view("s").context) == ["hello?", "Hello"]
+
+
 def test_what_a_late_write_leaves_is_never_shown(backend: Backend) -> None:
     """The journal says that the stream has ended, so readers are told its node."""
     stream, _ = left_behind(backend)
@@ -527,11 +559,14 @@ def test_tidying_removes_what_a_late_write_left(backend: Backend) -> None:
 
 def test_erasing_removes_pieces(backend: Backend) -> None:
     """Those that a late write left of a node, and those of an answer that is being written, which is discarded."""
-    stream, _ = left_behind(backend)
+    stream, late = left_behind(backend)
     with backend.store().session("s", shared=True) as session:
+        session.erase(stream)
+        assert stored_chunks(backend) == []
         answer = session.stream()
         answer.write("another secret")
         answer.flush()
+        backend.driver().execute((Put(late_key(backend, stream), late),))
         receipt = session.erase(stream, answer.id)
         assert (receipt.ids, receipt.streams) == ((stream,), (answer.id,))
         assert stored_chunks(backend) == []

@@ -788,6 +788,7 @@ def look():
 """
         ),
         STREAMS,
+        test="tests/session/test_streams.py",
     ),
     Rule(
         "erase-pieces",
