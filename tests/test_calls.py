@@ -29,6 +29,9 @@ MADE: dict[str, Any] = {
         *({"functionCall": {"id": i, "name": "ls", "args": {"a": 1}}} for i in ids)]},
     "gemini, in snakes": lambda *ids: {"role": "model", "parts": [
         *({"function_call": {"id": i, "name": "ls", "args": {"a": 1}}, "thought": None} for i in ids)]},
+    "pydantic_ai": lambda *ids: {"kind": "response", "parts": [
+        {"part_kind": "text", "content": "so"},
+        *({"part_kind": "tool-call", "tool_call_id": i, "tool_name": "ls", "args": {"a": 1}} for i in ids)]},
     "operator": lambda *ids: {"role": "assistant", "contents": [
         {"type": "tool_call", "id": i, "name": "ls", "args": {"a": 1}, "metadata": {}} for i in ids]},
     "kit": lambda *ids: {"role": "assistant", "parts": [
@@ -50,6 +53,8 @@ GIVEN: dict[str, Any] = {
         {"functionResponse": {"id": i, "name": "ls", "response": {"output": "x"}}} for i in ids]},
     "gemini, in snakes": lambda *ids: {"role": "user", "parts": [
         {"function_response": {"id": i, "name": "ls", "response": {"output": "x"}}} for i in ids]},
+    "pydantic_ai": lambda *ids: {"kind": "request", "parts": [
+        {"part_kind": "tool-return", "tool_call_id": i, "tool_name": "ls", "content": "x"} for i in ids]},
     "operator": lambda *ids: {"role": "tool", "contents": [
         {"type": "tool_result", "id": i, "content": "x"} for i in ids]},
     "kit": lambda *ids: {"role": "tool", "parts": [

@@ -47,6 +47,44 @@ CALL = {"type": "tool_call", "id": "c1", "name": "ls", "input": {"path": "."}}
             [{"type": "tool_result", "tool_call_id": "ls", "content": [{"error": "no"}], "is_error": True}],
         ),
         (
+            {
+                "kind": "request",
+                "parts": [
+                    {"part_kind": "system-prompt", "content": "be nice"},
+                    {"part_kind": "user-prompt", "content": ["look", {"kind": "binary", "media_type": "image/png"}]},
+                    {"part_kind": "tool-return", "tool_name": "ls", "tool_call_id": "c1", "content": "a"},
+                    {"part_kind": "retry-prompt", "tool_name": "ls", "tool_call_id": "c2", "content": "again"},
+                    {"part_kind": "retry-prompt", "tool_name": None, "content": "no text"},
+                ],
+            },
+            "pydantic_ai",
+            [
+                {"type": "text", "text": "be nice"},
+                {"type": "text", "text": "look\n[image/png]"},
+                {"type": "tool_result", "tool_call_id": "c1", "content": "a", "is_error": False},
+                {"type": "tool_result", "tool_call_id": "c2", "content": "again", "is_error": True},
+                {"type": "text", "text": "no text"},
+            ],
+        ),
+        (
+            {
+                "kind": "response",
+                "parts": [
+                    {"part_kind": "thinking", "content": "hm"},
+                    {"part_kind": "tool-call", "tool_call_id": "c1", "tool_name": "ls", "args": {"path": "."}},
+                    {"part_kind": "unheard-of", "content": 1},
+                    7,
+                ],
+            },
+            "pydantic_ai",
+            [
+                {"type": "thinking", "thinking": "hm"},
+                CALL | {"type": "tool_call"},
+                {"type": "unheard-of", "content": 1},
+                7,
+            ],
+        ),
+        (
             {"role": "assistant", "contents": [{"type": "text", "content": "hi"}, 7]},
             "operator",
             [{"type": "text", "text": "hi"}, 7],
@@ -159,4 +197,5 @@ def test_every_shape_becomes_the_common_one(message: dict[str, Any], shape: str,
     """Blocks have common names for their types and fields; what nobody knows stays as it is."""
     assert shape_of(message) == shape
     assert common(message).get("content") == content
-    assert common(message).get("role") == message.get("role", message.get("Role", message.get("ROLE")))
+    said = {"request": "user", "response": "assistant"}.get(message.get("kind", ""))
+    assert common(message).get("role") == message.get("role", message.get("Role", message.get("ROLE", said)))

@@ -350,6 +350,11 @@ def _as_gemini(call: Call, reason: str) -> dict[str, object]:
     return {"role": "user", "parts": [{"functionResponse": response}]}
 
 
+def _as_pydantic_ai(call: Call, reason: str) -> dict[str, object]:
+    part = {"part_kind": "tool-return", "tool_name": call.name, "tool_call_id": call.id, "content": reason}
+    return {"kind": "request", "parts": [part | {"outcome": "failed"}]}
+
+
 def _as_camel(call: Call, reason: str) -> dict[str, object]:
     content = [{"type": "text", "text": reason}]
     return {"role": "toolResult", "toolCallId": call.id, "toolName": call.name, "content": content, "isError": True}
@@ -363,5 +368,6 @@ _SHAPES: Final[Mapping[str, Callable[[Call, str], dict[str, object]]]] = {
     "converse": _as_converse,
     "toolCall": _as_camel,
     "gemini": _as_gemini,
+    "pydantic_ai": _as_pydantic_ai,
 }
 """How a call is answered, by what tells its shape; policies of other programs read `tool` and make their own of it."""

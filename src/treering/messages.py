@@ -2,8 +2,8 @@
 
 That shape is a `role`, and a `content` that is text or a list of typed blocks. Some programs have other names for
 these; each tells here how its messages are read. In Amazon Bedrock's Converse API and in Google's Gemini API a block
-has no type: one of its fields says what it is. Code that reads messages converts them here first, and then handles one
-shape only.
+has no type: one of its fields says what it is; so does a part of a message of Pydantic AI. Code that reads messages
+converts them here first, and then handles one shape only.
 
 Rule: nothing is left out but marks that say nothing. A block that has no word in the common shape stays as it is.
 """
@@ -21,6 +21,8 @@ CONVERSE: Final = "converse"
 """The shape of messages in Amazon Bedrock's Converse API."""
 GEMINI: Final = "gemini"
 """The shape of messages in the Gemini API: `parts` in place of `content`."""
+PYDANTIC_AI: Final = "pydantic_ai"
+"""The shape of messages of Pydantic AI: a `kind` in place of a role, and `parts` that name theirs in `part_kind`."""
 _PLAIN: Final = frozenset({"role", "content", "id", "name", "type", "timestamp", "tool_calls", "tool_call_id"})
 """A message with a `content` and no other fields than these has the common shape, without asking anybody."""
 _FURTHER: Final = 1
@@ -74,11 +76,14 @@ def common(message: Fields) -> Fields:
 
 
 def shape_of(message: Fields) -> str:
-    """Return whose shape a message has: of a program, `converse` or `gemini`; empty if it is the common one."""
+    """Return whose shape a message has: of a program, `converse`, `gemini`, `pydantic_ai`; empty if the common one."""
     if any(map(_is_of_converse, listed(message.get("content")))):
         return CONVERSE
-    if "content" not in message and any(map(_gemini_field, listed(message.get("parts")))):
-        return GEMINI
+    if "content" not in message and (parts := listed(message.get("parts"))):
+        if any(isinstance(part, Mapping) and "part_kind" in part for part in parts):
+            return PYDANTIC_AI
+        if any(map(_gemini_field, parts)):
+            return GEMINI
     if "content" in message and message.keys() <= _PLAIN:
         return ""
     _find_shapes(_FURTHER)
@@ -220,6 +225,41 @@ def _gemini_media(media: Fields, found: Fields) -> object:
     return {"type": kind, "mimeType": media.get("mimeType"), **found}
 
 
+def _from_pydantic_ai(message: Fields) -> Fields:
+    rest = {name: value for name, value in message.items() if name not in ("kind", "parts")}
+    said = {"request": "user", "response": "assistant"}.get(str(message.get("kind")))
+    role = {} if said is None else {"role": said}
+    return {**role, **rest, "content": [_named_part(part) for part in listed(message["parts"])]}
+
+
+def _named_part(part: object) -> object:
+    """Return a part with its type beside its fields. A retry answers a call, or nothing."""
+    if not isinstance(part, Mapping) or "part_kind" not in part:
+        return part
+    kind, content = str(part["part_kind"]), part.get("content")
+    if kind in ("text", "user-prompt", "system-prompt") or (kind == "retry-prompt" and part.get("tool_name") is None):
+        return {
+            "type": "text",
+            "text": "\n".join(map(_text_of_piece, content if isinstance(content, list) else [content])),
+        }
+    if kind == "thinking":
+        return {"type": "thinking", "thinking": content}
+    call = part.get("tool_call_id")
+    if kind == "tool-call":
+        return {"type": "tool_call", "id": call, "name": part.get("tool_name"), "input": part.get("args") or {}}
+    if kind in ("tool-return", "retry-prompt"):
+        failed = kind == "retry-prompt" or part.get("outcome", "success") != "success"
+        return {"type": "tool_result", "tool_call_id": call, "content": content, "is_error": failed}
+    return {"type": kind, **{name: value for name, value in part.items() if name != "part_kind"}}
+
+
+def _text_of_piece(piece: object) -> str:
+    """Return a piece of what a user says: text, or what stands for an image or a file."""
+    if isinstance(piece, Mapping):
+        return str(piece.get("content") or f"[{piece.get('media_type') or piece.get('kind')}]")
+    return "" if piece is None else str(piece)
+
+
 def _fields(value: object) -> Fields:
     return value if isinstance(value, Mapping) else {}
 
@@ -255,7 +295,11 @@ _GEMINI: Final[Mapping[str, Callable[[Any], object]]] = {
     "codeExecutionResult": lambda result: {"type": "code_execution_result", **result},
 }
 """Parts of the Gemini API by the field that says what they are, and how they are read; text may also be a thought."""
-_WITHOUT_TYPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {CONVERSE: _from_converse, GEMINI: _from_gemini}
+_WITHOUT_TYPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {
+    CONVERSE: _from_converse,
+    GEMINI: _from_gemini,
+    PYDANTIC_AI: _from_pydantic_ai,
+}
 
 
 def listed(value: object) -> list[object]:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai_harness.media import MediaContext, MediaStore, externalize_media, media_uri_for, restore_media
 from tests.session.backends import Backend, memory_backend
@@ -69,6 +69,24 @@ async def test_a_history_may_leave_out_and_come_back() -> None:
         assert await TreeringMessageHistory(backend.store(), "talk").load() == shown
     assert len(list(backend.store().view("talk").nodes())) == 4
     assert backend.store().verify("talk") == []
+
+
+async def test_a_session_knows_its_messages() -> None:
+    """Lists show the first prompt; a call without a result is told, and can be answered, so that an agent goes on."""
+    backend = memory_backend()
+    history = TreeringMessageHistory(backend.store(), "talk")
+    call = ModelResponse(parts=[ToolCallPart("pay", {"bill": "water"}, tool_call_id="c1")])
+    await history.save([ModelRequest(parts=[UserPromptPart("pay the bills")]), call])
+    with backend.store().session("talk", shared=True) as session:
+        assert session.info.first_prompt == "pay the bills"
+        assert [(each.id, each.name, each.arguments) for each in session.open_calls()] == [
+            ("c1", "pay", {"bill": "water"})
+        ]
+        session.close_open_calls("the agent was killed")
+        assert session.open_calls() == ()
+    now = await history.load()
+    assert [vars(part)["content"] for part in now[-1].parts] == ["the agent was killed"]
+    assert (await AGENT.run("and?", message_history=now)).output == "I see 3"  # which joins requests
 
 
 async def test_media_are_kept_by_their_digest(anywhere: Backend) -> None:

@@ -247,6 +247,6 @@ async def test_large_parts_are_blobs_and_can_be_erased() -> None:
     with backend.store().session("c", shared=True) as session:
         assert session.erase(*[node.id for node in session.nodes() if node.role == "user"]).blobs_deleted
     left = await TreeringStepStore(backend.store(), "c").list_snapshots(run_id="r")
-    assert [[part.content for part in each.messages[0].parts] for each in left] == [["[erased]"]] * 3
+    assert [[vars(part)["content"] for part in each.messages[0].parts] for each in left] == [["[erased]"]] * 3
     assert left[2].messages[1] == history[1]
     assert sum(len(data) for data in backend.snapshot().values()) < 30_000

@@ -24,7 +24,7 @@ from treering.checkpoint.policy import Recorded, Seen, register_policy, register
 from treering.format import values
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
-from treering.messages import GEMINI, shape_of
+from treering.messages import GEMINI, PYDANTIC_AI, shape_of
 from treering.programs.common.blocks import Block, blocks_of, role_of, text_of
 
 MESSAGE: Final = "kit.message@1"
@@ -91,7 +91,7 @@ def role_in_kit(message: Fields) -> str:
 
 
 def _is_in_kit(message: Fields) -> bool:
-    return "parts" in message and shape_of(message) != GEMINI
+    return "parts" in message and shape_of(message) not in (GEMINI, PYDANTIC_AI)
 
 
 def sent(role: str, parts: Iterable[Fields]) -> list[Fields]:
