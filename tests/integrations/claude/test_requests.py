@@ -109,7 +109,7 @@ async def test_lists(backend: Backend) -> None:
         counts.reset()
         assert len(await store.list_session_summaries(PROJECT)) == 5
         assert counts.counts["Get"] <= tied + (5 if closed and not tied else 10)
-        assert counts.batches <= 3
+        assert counts.batches <= 4
         await store.close()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from benchmarks import workload
 from langchain_core.messages import AIMessage
+from langgraph.graph import START, StateGraph
 from tests.integrations.langgraph.graphs import Graph, chat, config, say
 from tests.session.backends import Backend, memory_backend
 
@@ -93,14 +95,50 @@ def test_an_old_checkpoint_takes_few_waits(written: Written, place: int) -> None
     assert counts.batches <= 1 + 4
 
 
+def _stored_of(backend: Backend) -> tuple[int, int]:
+    """Bytes of a thread once it is merged: without its tail, and of its tail."""
+    with backend.store().session("t", shared=True) as session:
+        session.optimize(everything=True)
+    there = backend.snapshot()
+    tail = sum(len(data) for key, data in there.items() if "/tail" in key)
+    return sum(map(len, there.values())) - tail, tail
+
+
+class Notes(TypedDict):
+    """Values that grow, in channels that hold no messages."""
+
+    listed: Annotated[list[str], operator.add]
+    named: Annotated[dict[str, str], operator.or_]
+
+
+@pytest.mark.parametrize("channel", ["listed", "named"])
+def test_other_channels_are_stored_about_once(channel: str) -> None:
+    """A list or a dict that gets two texts each turn takes as few bytes as messages do, and as few requests."""
+    turns, backend = 60, memory_backend()
+    texts = iter(workload.even_texts(2 * turns, TURN_BYTES // 2))
+    store, counts = backend.counted()
+    builder = StateGraph(Notes)
+
+    def said(_: object = None) -> dict[str, Any]:
+        text = next(texts)
+        return {channel: [text] if channel == "listed" else {text[:20]: text}}
+
+    builder.add_node("model", said)
+    builder.add_edge(START, "model")
+    graph: Graph = builder.compile(checkpointer=TreeringSaver(store))
+    for _ in range(turns):
+        graph.invoke(said(), config(), durability="sync")
+    assert counts.total <= REQUESTS_A_TURN * turns
+    stored, tail = _stored_of(backend)
+    assert stored <= STORED * turns * TURN_BYTES
+    assert tail <= SEALED_BYTES_DROP
+
+
 def test_text_is_stored_about_once(written: Written) -> None:
     """Merged and closed, a thread takes at most 1.2 bytes for each byte of text, with everything LangGraph puts.
 
     Beside that the tail may hold a few records, which are sealed already if the last put happened to seal.
     """
-    with written.backend.store().session("t", shared=True) as session:
-        session.optimize(everything=True)
-    there = written.backend.snapshot()
-    tail = sum(len(data) for key, data in there.items() if "/tail" in key)
-    assert sum(map(len, there.values())) - tail <= STORED * TURNS * TURN_BYTES
+    stored, tail = _stored_of(written.backend)
+    assert stored <= STORED * TURNS * TURN_BYTES
     assert tail <= SEALED_BYTES_DROP
