@@ -119,11 +119,11 @@ def test_other_channels_are_stored_about_once(channel: str) -> None:
     store, counts = backend.counted()
     builder = StateGraph(Notes)
 
-    def said(_: object = None) -> dict[str, Any]:
+    def said() -> dict[str, Any]:
         text = next(texts)
         return {channel: [text] if channel == "listed" else {text[:20]: text}}
 
-    builder.add_node("model", said)
+    builder.add_node("model", lambda _: said())
     builder.add_edge(START, "model")
     graph: Graph = builder.compile(checkpointer=TreeringSaver(store))
     for _ in range(turns):
