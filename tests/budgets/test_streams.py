@@ -9,6 +9,7 @@ from tests.session.backends import Backend, memory_backend
 
 from treering.api import streaming_body
 from treering.api.store import Store
+from treering.journal.stream import BEAT_SECONDS
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
@@ -73,7 +74,7 @@ def test_writes_to_a_bucket_are_half_a_second_apart(monkeypatch: pytest.MonkeyPa
         assert body._seconds_left() == pytest.approx(0.0 if appends else waits)
         body._sending()
         body._stored()
-        assert body._seconds_left() == pytest.approx(streaming_body.BEAT_SECONDS)
+        assert body._seconds_left() == pytest.approx(BEAT_SECONDS)
 
 
 def at_rest(backend: Backend, *, streamed: bool) -> int:

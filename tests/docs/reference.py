@@ -39,6 +39,8 @@ SEE = {
     "[what Claude Code sends](programs/claude.md#what-a-model-sees)",
     "View.events": "[follow a session](../how-to/follow-a-session.md)",
     "Session.claim": "[share work among workers](../how-to/share-work-among-workers.md)",
+    "Session.stream": "[stream an answer](../how-to/stream-an-answer.md)",
+    "View.follow_stream": "[stream an answer](../how-to/stream-an-answer.md)",
     "Session.erase": "[erase a payload](../how-to/erase-a-payload.md)",
     "Session.prune": "[prune and tidy](../how-to/prune-and-tidy.md)",
     "Kind": "[all kinds](kinds.md)",

@@ -246,7 +246,7 @@ class Streamers(Agents):
                 chunks = yield from read_stream(self.keys, life, name)
                 said = [piece.text for chunk in chunks for write in chunk.writes for piece in write.pieces]
                 self._observed(name, "".join(said), self.stored[name], "the store")
-            elif (text := self._text_of(life, name, None)) is not None:
+            elif text := self._text_of(life, name, ""):
                 self._observed(name, text, self.stored[name], "its node")
             elif name not in self.gone and not self._has_ended(life, name):
                 self.ghost.problems.append(f"stream {name} is neither open, nor a node, nor discarded")
@@ -258,14 +258,14 @@ class Streamers(Agents):
         said = (f'"node":"{stream}","end":"discarded"'.encode(), f'"kind":"message","id":"{stream}"'.encode())
         return any(each in line for line in self.ghost.logs[life] for each in said)
 
-    def _text_of(self, life: str, stream: str, otherwise: str | None) -> str:
+    def _text_of(self, life: str, stream: str, otherwise: str) -> str:
         """What the node of a stream says; something else if there is none, or it was erased."""
         for line in self.ghost.logs[life]:
             if f'"id":"{stream}"'.encode() in line:
                 record = decode_record(line)
                 if record.id == stream and record.type == "node" and not is_erased(bytes(record.body)):
                     return "".join(f"{text}," for text in texts_in(bytes(record.body).decode()))
-        return otherwise  # type: ignore[return-value]  # as it was given
+        return otherwise
 
     def _observed(self, stream: str, text: str, known: Sequence[str], who: str) -> None:
         """What was acknowledged before is there, once, in order; nothing of a writer that was fenced comes later."""

@@ -314,8 +314,8 @@ class Mirror:
             needed |= _blobs_of(moment.rest)
             wanted.add(key)
         for chunk in moment.chunks:
-            name = ChunkName(chunk.header.stream, chunk.header.number)
-            register = ChunkRegister(self._there, view.life, name)
+            place = ChunkName(chunk.header.stream, chunk.header.number)
+            register = ChunkRegister(self._there, view.life, place)
             yield from self._put(register.key, register.encode(chunk))
             wanted.add(register.key)
         listed = {_digest_of(entry.key) for entry in moment.blobs}
