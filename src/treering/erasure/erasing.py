@@ -40,6 +40,7 @@ from treering.journal import life
 from treering.journal.erase import fence
 from treering.journal.purge import refuse_loads, sweep_folders
 from treering.journal.register import Attempts
+from treering.kinds import Kind
 from treering.session.record import flush
 from treering.session.verbs.streaming import discard_stream
 from treering.session.writer import Writer
@@ -94,13 +95,18 @@ def erase(
     yield from flush(writer)
     yield from writer.appender.begin()
     keys: set[str | None] = {state} if isinstance(state, str) else set(state)
-    streams = tuple([name for name in dict.fromkeys(ids) if name in writer.replica.state.streams])
-    for name in streams:
-        yield from discard_stream(writer, name)
+    streams = [name for name in dict.fromkeys(ids) if name in writer.replica.state.streams]
+    for name in tuple(streams):
+        try:
+            yield from discard_stream(writer, name)
+        except NotFoundError as error:
+            if error.kind != Kind.STREAM:
+                raise
+            streams.remove(name)  # it has just ended, as a node
     names = tuple([name for name in ids if name not in streams])
     wanted = _Wanted(names, frozenset(keys | {None} if manager else keys))
     receipt = yield from _erase(writer, wanted, one_line(reason, REASON_BYTES_MAX), seen={writer.keys.session})
-    return msgspec.structs.replace(receipt, streams=streams)
+    return msgspec.structs.replace(receipt, streams=tuple(streams))
 
 
 class _Wanted(NamedTuple):

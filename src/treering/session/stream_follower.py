@@ -55,6 +55,8 @@ class StreamFollower:
         self._seen: Chunk | None = None
         """The chunk of that number, as last read."""
         self._version: Version | None = None
+        self._before: Version | None = None
+        """Of the chunk before, which is closed."""
         self._at = 0
         """Offset behind the writes of `_seen`."""
         self._failed: str | None = None
@@ -84,7 +86,7 @@ class StreamFollower:
             pieces = self._shown(cell.value)
             self._seen, self._version, self._since = cell.value, cell.version, self._clock()
             if cell.value.closed:
-                self._number, self._seen, self._version = self._number + 1, None, None
+                self._number, self._seen, self._version, self._before = self._number + 1, None, None, cell.version
             self._failed = cell.value.writes[-1].failed if cell.value.writes else None
             if self._failed is not None and not cell.value.closed:
                 return [*pieces, end_piece(StreamStatus.FAILED, self.offset, self._failed)]
@@ -122,7 +124,8 @@ class StreamFollower:
         """There is no chunk: it is not begun, or the stream has ended."""
         if self._number:
             register = self._register(self._number - 1)
-            if register.cell((yield (Get(register.key, register=True),))[0]).value is not None:
+            (answer,) = yield (Get(register.key, unless=self._before, register=True),)
+            if isinstance(answer, Unchanged) or register.cell(answer).value is not None:
                 return (yield from self._unchanged())
         if (yield from self._is_open()):
             return (yield from self._unchanged())
