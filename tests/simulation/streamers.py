@@ -49,7 +49,7 @@ class Streamers(Agents):
         self.writers: dict[str, tuple[str, int]] = {}
         """By piece: the stream, and which of its writers wrote it."""
         self.takes: dict[str, int] = {}
-        """How many writers each had."""
+        """Where the note is by which the last writer took it."""
         self.gone: set[str] = set()
         """Streams that somebody was told are erased, or discarded."""
 
@@ -97,12 +97,21 @@ class Streamers(Agents):
             known = list(self.stored[chosen])
             live = yield from streaming.take_over(writer, chosen)
             self._observed(live.id, live.answer.text, known, "who goes on")
-            self.stored[live.id] = texts_in(live.answer.text)
-            self.fixed[live.id] = len(self.stored[live.id])
-        self.takes[live.id] = take = self.takes.get(live.id, 0) + 1
+        take = self._known_taken(writer.replica.view.life, live, begins=begins)
         for _ in range(self.rng.randrange(1, 8)):
             yield from self._piece(live, take)
         yield from self._ended(writer, live)
+
+    def _known_taken(self, life: str, live: Live, *, begins: bool) -> int:
+        """Where the note is by which a writer took a stream; of several the last one has it, whoever hears it last."""
+        notes = [f'"id":"{live.note}"'.encode() in line for line in self.ghost.logs[life]]
+        take = notes.index(True)
+        if take > self.takes.get(live.id, -1):
+            self.takes[live.id] = take
+            if not begins:
+                self.stored[live.id] = texts_in(live.answer.text)
+                self.fixed[live.id] = len(self.stored[live.id])
+        return take
 
     def _piece(self, live: Live, take: int) -> Steps[None]:
         """Write one or two pieces; without an answer, perhaps again."""
@@ -278,9 +287,5 @@ class Streamers(Agents):
             self.ghost.problems.append(f"{who} sees {found} of {stream}, and {list(known)} was acknowledged")
         elif found[: len(fixed)] != fixed[: len(found)]:
             self.ghost.problems.append(f"{who} sees {found} of {stream}, where others went on behind {fixed}")
-        elif any(self.writers[each] != (stream, self.takes.get(stream, 1)) for each in self._behind(stream, found)):
+        elif any(self.writers[each] != (stream, self.takes[stream]) for each in found[self.fixed[stream] :]):
             self.ghost.problems.append(f"{who} sees a piece of a writer that had lost {stream}: {found}")
-
-    def _behind(self, stream: str, found: Sequence[str]) -> Sequence[str]:
-        """The pieces behind those of earlier writers, if a later one began."""
-        return found[self.fixed[stream] :] if self.takes.get(stream, 1) > 1 else ()
