@@ -29,7 +29,7 @@ from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
 MESSAGES, MESSAGE_BYTES = 402, 2700
-REQUESTS_MAX, BYTES_UP_MAX = 480, 10_000_000
+REQUESTS_MAX, BYTES_UP_MAX = 440, 6_600_000
 
 
 class Bucket(NamedTuple):
@@ -151,7 +151,7 @@ def test_a_card_is_renewed_once_a_minute(bucket: Bucket, monkeypatch: pytest.Mon
 
 
 def test_a_long_invocation_stays_within_its_requests(bucket: Bucket) -> None:
-    """402 messages of 2.7 KB, durable one by one: at most 480 requests, none of them a GET, and 10 MB up."""
+    """402 messages of 2.7 KB, durable one by one: at most 440 requests, none of them a GET, and 6.6 MB up."""
     session = bucket.store().session("s")
     bucket.reset()
     creation = None

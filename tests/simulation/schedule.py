@@ -443,6 +443,7 @@ def small() -> Iterator[None]:
         (limits, "LOG_BYTES_SEAL", 2000),
         (upkeep, "SEALED_BYTES_DROP", 1),
         (limits, "APPENDS_PER_SEAL_MIN", 2),
+        (limits, "SEAL_REQUESTS_BYTES", 0),
         (blobs, "BASE64_BYTES_MIN", 64),
         (patch, "VALUE_BYTES_MIN", 64),
         (stream, "CHUNK_BYTES_CLOSE", 300),

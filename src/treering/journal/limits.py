@@ -17,6 +17,8 @@ LOG_BYTES_SEAL = 1024 * 1024
 SEALED_BYTES_DROP = 64 * 1024
 # Sealing costs two requests. At least this many appends between two seals keep it within 1.2 requests an append.
 APPENDS_PER_SEAL_MIN = 10
+# What these two are worth in bytes: their round trips, which the caller waits for, could upload as much.
+SEAL_REQUESTS_BYTES = 192 * 1024
 # A merge reads its inputs whole, so this bounds its memory (decompressed, about six times as much).
 MERGED_BYTES_MAX = 8 * 1024 * 1024
 # That is bounded as well: text may compress a thousand times.
@@ -32,8 +34,8 @@ ERASED_MAX = 10_000
 class SealSchedule(msgspec.Struct):
     """Counts the bytes uploaded since the last seal; decides when the next one pays.
 
-    Rule (rent or buy): seal when the bytes uploaded again for the tail outweigh those that sealing would write, a
-    segment and `latest`. That keeps the sum within twice the optimum, with no constant to tune.
+    Rule (rent or buy): seal when the bytes uploaded again for the tail outweigh what sealing would cost: a segment,
+    `latest`, and two requests, counted as `SEAL_REQUESTS_BYTES`. That keeps the sum within twice the optimum.
     """
 
     appends: int = 0
@@ -53,7 +55,8 @@ class SealSchedule(msgspec.Struct):
         """
         if tail_bytes >= TAIL_BYTES_SEAL:
             return True
-        return self.appends >= APPENDS_PER_SEAL_MIN and self.sent_again_bytes >= tail_bytes + latest_bytes
+        price_bytes = tail_bytes + latest_bytes + SEAL_REQUESTS_BYTES
+        return self.appends >= APPENDS_PER_SEAL_MIN and self.sent_again_bytes >= price_bytes
 
     def sealed(self) -> None:
         self.appends = self.sent_again_bytes = 0
