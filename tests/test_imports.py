@@ -92,6 +92,18 @@ unneeded = sys.argv[1].split(",")
 print(*sorted(name for name in sys.modules if name.partition(".")[0] in [*unneeded, "treering"]))
 """
 
+TEXTS = (
+    RESUME
+    + """
+from msgspec.json import Decoder
+for module in [sys.modules[name] for name in sys.modules if name.startswith("treering")]:
+    for decoded in [each.type for each in vars(module).values() if isinstance(each, Decoder)]:
+        if any(isinstance(each, str) for each in getattr(decoded, "__annotations__", {}).values()):
+            print("text", decoded.__name__)
+print("kinds", "treering.kinds" in sys.modules)
+"""
+)
+
 
 def modules_after(code: str, *arguments: object) -> list[str]:
     """The heavy modules that a fresh interpreter has loaded after `code`."""
@@ -121,6 +133,13 @@ def test_a_resume_loads_little(tmp_path: Path) -> None:
     loaded = finish(start(RESUME, ",".join(UNNEEDED), tmp_path, prelude="")).split()
     assert [name for name in loaded if not name.startswith("treering")] == []
     assert len(loaded) <= OURS_MAX, loaded
+
+
+def test_a_resume_compiles_no_annotation_and_makes_no_kind(tmp_path: Path) -> None:
+    """Annotations of decoded structs are no texts, which msgspec would compile, and no error means no kinds."""
+    with treering.open(tmp_path).session("s") as session:
+        session.commit([treering.user("x"), treering.assistant("y")], state={"n": 1})
+    assert finish(start(TEXTS, "none", tmp_path, prelude="")).splitlines()[1:] == ["kinds False"]
 
 
 def test_the_asynchronous_half_is_loaded_when_it_is_named() -> None:

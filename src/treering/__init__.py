@@ -61,6 +61,7 @@ _find_policies_with(_load_policies)
 _find_shapes_with(_load_messages, _load_installed_messages)
 
 if TYPE_CHECKING:
+    from treering._late import Kind
     from treering.api.async_session import AsyncSession
     from treering.api.async_store import AsyncStore, aopen
     from treering.api.async_streaming import AsyncStreamWriter
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from treering.erasure.erasing import Receipt
     from treering.format.blobs import BlobRef
     from treering.journal.merge import Merged
-    from treering.kinds import Kind
     from treering.maintenance.backup import BackedUp, Backup
     from treering.maintenance.reindexing import Reindexed
     from treering.maintenance.repair import Repair

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treering.kinds import Kind
+
+__all__ = ["Kind", "late", "modules"]
 
 
 def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
@@ -27,3 +32,18 @@ def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 def modules(package: str, *names: str) -> dict[str, str]:
     """Return the places of modules of a package, for `late`."""
     return {name: f"{package}.{name}" for name in names}
+
+
+class _Words:
+    """Stands for `treering.kinds.Kind`, which is made when an error first names one of its members.
+
+    An enumeration of so many takes as long to make as seven modules of ours to import, and most processes fail at
+    nothing. So every module that a resume loads names kinds by this.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("treering.kinds").Kind, name)
+
+
+if not TYPE_CHECKING:
+    Kind = _Words()

@@ -20,7 +20,7 @@ CLASSES = {name for name in vars(errors) if name.endswith("Error")}
 CARRIERS = CLASSES | {"Finding", "RepairLoss", "GraphProblem"}
 HELPERS = {"_odd": "Finding", "_lose": "RepairLoss"}
 """What takes a kind as its first argument, and what it makes of it."""
-TABLES = {"_ACCESS": "AccessError", "_UNAVAILABLE": "UnavailableError", "kind": "UnavailableError"}
+TABLES = {"access": "AccessError", "unavailable": "UnavailableError", "kind": "UnavailableError"}
 """Names to which kinds are assigned, and what carries them then."""
 ON_PURPOSE = "storage/faulty.py"
 """A driver that fails on purpose."""

@@ -183,7 +183,8 @@ def given_by(name: str) -> Iterator[str]:
         if inspect.isfunction(value) and word.search(str(inspect.signature(value).return_annotation)):
             yield other
         if isinstance(value, type) and issubclass(value, msgspec.Struct):
-            yield from (f"{other}.{field}" for field, of in inspect.get_annotations(value).items() if word.search(of))
+            fields = inspect.get_annotations(value).items()
+            yield from (f"{other}.{field}" for field, of in fields if word.search(str(of)))
         if getattr(value, "_is_protocol", False) and word.search(str(inspect.signature(value.__call__))):
             yield other
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from treering import session, store
+from treering._late import Kind
 from treering.errors import TreeringError, UsageError
 from treering.format.erasure import Erased
-from treering.kinds import Kind
 from treering.session import verbs
 from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole

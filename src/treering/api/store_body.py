@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Unpack
 
 from treering import journal, maintenance, store
+from treering._late import Kind
 from treering.checkpoint.policy import find_policy
 from treering.errors import NotFoundError, UsageError
 from treering.ids import now_ms
-from treering.kinds import Kind
 from treering.session import verbs
 from treering.session.options import Options
 from treering.session.reader import Reader

@@ -26,20 +26,18 @@ For the rest of the state, `keys` names the checkpoint whose record holds the va
 so for `manager`. An item is the id of its node, or an object with `node` and a `view`, a `message` or both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from treering._late import Kind
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, least_bytes
 from treering.errors import CorruptError
 from treering.format.erasure import is_erased
 from treering.format.record import Record, Skeleton, read_brief
 from treering.format.values import decode, encode, fields_of, is_patch
-from treering.kinds import Kind
 
 Forms = list[str | ItemForm]
 
@@ -226,7 +224,7 @@ class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
     length: int
     """Bytes of the record."""
 
-    def with_label(self, label: str | None) -> CheckpointInfo:
+    def with_label(self, label: str | None) -> "CheckpointInfo":
         """Return the entry with a label given later."""
         return msgspec.structs.replace(self, label=label)
 

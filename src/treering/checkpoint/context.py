@@ -8,8 +8,6 @@ A context changes by appending, by losing its front, or in one place in the midd
 compaction and new messages are recorded together. `treering.format.splices` finds such changes in O(n log n).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -36,7 +34,7 @@ class Context(msgspec.Struct, frozen=True):
     settings: dict[str, object] = {}
     """Small JSON values: model, provider, thinking, mode and whatever else changes along a path."""
 
-    def with_items(self, items: Sequence[Item]) -> Context:
+    def with_items(self, items: Sequence[Item]) -> "Context":
         """Return a context with other items and the same settings."""
         return Context(tuple(items), self.settings)
 

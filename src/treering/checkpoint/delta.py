@@ -27,6 +27,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import UNSET, Raw
 
+from treering._late import Kind
 from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Item, Splice, encode_items, growth_bytes, least_bytes
 from treering.errors import UsageError
@@ -35,7 +36,6 @@ from treering.format.patch import make_patch
 from treering.format.record import BODY_BYTES_MAX, BRIEF_BYTES_MAX
 from treering.format.splices import splice_diff
 from treering.format.values import encode
-from treering.kinds import Kind
 
 _NULL = b"null"
 _ITEM_BYTES = 32  # for quotes, names of fields and the like around each value

@@ -11,13 +11,13 @@ from typing import Final, TypeAlias
 
 from msgspec import UNSET
 
+from treering._late import Kind
 from treering.checkpoint.checkpoint import BODY, Body, Checkpoint, entry_of, read_dict, read_form
 from treering.checkpoint.context import Context, decode_items, growth_bytes, least_bytes, splice_apply
 from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format.erasure import is_erased
 from treering.format.record import Record, skeleton_of_record
 from treering.format.values import is_patch
-from treering.kinds import Kind
 
 Lookup: TypeAlias = Callable[[str], Record]
 """Returns the record of a checkpoint by its id."""

@@ -13,8 +13,6 @@ copy of the payload, as a message edited inline, loses that copy and nothing els
 is replaced by a tombstone without a message, so that references to the value stay valid.
 """
 
-from __future__ import annotations
-
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@
 No payload of a caller can look like that: its keys that start with `$` are escaped.
 """
 
-from __future__ import annotations
-
 import msgspec
 from msgspec import Raw
 

@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 import zstandard
 
+from treering._late import Kind
 from treering.errors import CorruptError
-from treering.kinds import Kind
 
 LEVEL: Final = 3
 """Level 9 saves another 10 to 15 % of the bytes for 4 times the work."""

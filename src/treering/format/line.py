@@ -9,16 +9,14 @@ Strings may hold lone surrogates (JavaScript cuts strings in the middle of a cha
 few lines that have any are read with the standard library.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from typing import Final, TypeVar
 
 import msgspec
 
+from treering._late import Kind
 from treering.errors import CorruptError, FormatVersionError, UsageError
-from treering.kinds import Kind
 
 FORMAT_VERSION: Final = 1
 """What the first line of each register states; greater ones are refused."""

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import msgspec
 
+from treering._late import Kind
 from treering.digests import sha256
 from treering.errors import CorruptError
 from treering.format.splices import splice_diff
 from treering.format.values import is_patch
-from treering.kinds import Kind
 
 VALUE_BYTES_MIN: Final = 256
 """Smaller values are written whole."""
@@ -84,6 +84,7 @@ def _applied(old: bytes, splices: Sequence[Any]) -> bytes:
 
 
 def _splices(old: bytes, new: bytes) -> list[tuple[int, int, bytes]]:
+
     start = _common(old, new)
     while start and start < len(old) and _continues(old[start]):
         start -= 1

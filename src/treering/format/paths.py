@@ -17,8 +17,6 @@ byte of their UTF-8 becomes `=` and two hex digits. So keys are ASCII, differ in
 no `..` or NUL; and an encoded name holds no `/`: `org/42` becomes `org=2f42`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
@@ -27,9 +25,9 @@ from zlib import crc32
 
 import msgspec
 
+from treering._late import Kind
 from treering.digests import sha256
 from treering.errors import CorruptError, UsageError
-from treering.kinds import Kind
 
 FORMAT_FILE: Final = "treering.json"
 LATEST: Final = "latest/"
@@ -246,11 +244,11 @@ class SegmentName(NamedTuple):
     """Begins with random digits: two sealers of the same records write two segments. Marks may follow."""
 
     @classmethod
-    def marked(cls, first: int, end: int, epoch: int, nonce: str, marks: Marks) -> SegmentName:
+    def marked(cls, first: int, end: int, epoch: int, nonce: str, marks: Marks) -> "SegmentName":
         """Return a name that contains marks."""
         return cls(first, end, epoch, "x".join((nonce, *marks)))
 
-    def at_epoch(self, epoch: int, erased: str) -> SegmentName:
+    def at_epoch(self, epoch: int, erased: str) -> "SegmentName":
         """Return the name for the same records rewritten at a later epoch, whose erased mark is given."""
         if re.fullmatch(_marked, self.unique) is None:
             return self._replace(epoch=epoch)
@@ -308,7 +306,7 @@ class Marker(NamedTuple):
     """Random."""
 
     @classmethod
-    def of(cls, ms: int, project: str, folder: str, unique: str) -> Marker:
+    def of(cls, ms: int, project: str, folder: str, unique: str) -> "Marker":
         """Return the marker of a moment, in milliseconds since 1970."""
         return cls(min(max(0, ms // DAY_MS), _LAST_DAY), hint_of(project), hint_of(folder), unique)
 

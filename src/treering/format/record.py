@@ -9,8 +9,6 @@ and inside a nested object at least one brace stays open, so that what is left f
 Callers keep lines, not records. Lines are never encoded again, so unknown fields are kept.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from typing import Annotated, Final
@@ -18,11 +16,11 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Raw
 
+from treering._late import Kind
 from treering.errors import CorruptError, UsageError
 from treering.format.line import CHECKSUM_BYTES, check_line, close_line, encode_object
 from treering.format.values import decode, fields_of
 from treering.ids import time_of
-from treering.kinds import Kind
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest line. Large parts of payloads are blobs; a register must hold several of the remaining lines."""

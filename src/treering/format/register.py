@@ -16,8 +16,6 @@ Latest: a frame with the card alone, small enough to be read for a list of sessi
 there is one, and a check frame.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
@@ -26,6 +24,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
+from treering._late import Kind
 from treering.errors import CorruptError, UsageError
 from treering.format.erasure import Burials, Erasure, burials, encode_erasures, erased_mark, with_unknown
 from treering.format.frames import add_check, check_size, compress, decompress_frame, first_frame, remove_check, walk
@@ -42,7 +41,6 @@ from treering.format.line import (
 from treering.format.paths import encode_id, require_owner
 from treering.format.pieces import UNKNOWN, Unknown, fields_in, unknown_in, with_fields
 from treering.format.record import decode_checked, decode_record, mark_behind
-from treering.kinds import Kind
 
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most content of a register: a few of the longest records. Registers are read whole, into memory."""

@@ -32,9 +32,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from treering._late import Kind
 from treering.errors import CorruptError, FormatVersionError, UsageError
 from treering.format.blobs import FORMS, BlobRef
-from treering.kinds import Kind
 
 DEPTH_MAX: Final = 100
 """Most containers around any part. At 4 stack frames for each this stays well inside Python's limit of 1,000 frames."""

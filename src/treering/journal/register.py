@@ -22,6 +22,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
+from treering._late import Kind
 from treering.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.register import (
@@ -34,7 +35,6 @@ from treering.format.register import (
     encode_latest,
     encode_tail,
 )
-from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import checked, found_in
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treering._late import Kind
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import erased_mark
 from treering.format.paths import SessionKeys
 from treering.journal.register import Attempts, LatestRegister, TailRegister
 from treering.journal.view import View, deleted, empty_tail
-from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Found, Get, Steps
 
 APART = "they are of two copies that went on apart"

@@ -22,8 +22,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from treering._late import Kind
 from treering.errors import UsageError
-from treering.kinds import Kind
 from treering.messages import register_shape
 
 GROUP: Final = "treering.programs"

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from treering import journal
+from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError
 from treering.format.record import Record, encode_record
@@ -22,7 +23,6 @@ from treering.ids import new_nonce, uptime
 from treering.journal.register import Attempts
 from treering.journal.resume import resume
 from treering.journal.view import View
-from treering.kinds import Kind
 from treering.session.blobs import Blobs
 from treering.session.creation import Creation
 from treering.session.options import Options

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.policy import Seen, extend_all, render
@@ -17,7 +18,6 @@ from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton, decode_record
 from treering.ids import time_of
 from treering.journal.register import Attempts
-from treering.kinds import Kind
 from treering.session.blobs import Blobs
 from treering.session.payload import decode_payload, stored_payload
 from treering.session.replica import Replica

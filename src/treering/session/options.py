@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
+from treering._late import Kind
 from treering.errors import UsageError
-from treering.kinds import Kind
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from treering._late import Kind
 from treering.calls import pairing
 from treering.checkpoint.policies import Walk, sent
 from treering.errors import UsageError
 from treering.format.erasure import Erased
-from treering.kinds import Kind
 from treering.session.content import ContextItem
 from treering.session.reader import Readable
 from treering.storage.requests import Steps

@@ -16,9 +16,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError
-from treering.kinds import Kind
 from treering.session.content import Content, Restored
 from treering.session.replica import Replica
 from treering.storage.requests import Steps

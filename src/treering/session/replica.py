@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from treering import journal, session
+from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import Policy, find_policy
@@ -35,7 +36,6 @@ from treering.format.record import Record, decode_record, mark_of, skeleton_of
 from treering.format.register import Card
 from treering.journal.resume import resume
 from treering.journal.view import View
-from treering.kinds import Kind
 from treering.session.snapshot import DEFAULT_POLICY, decode_state
 from treering.session.state import UNKNOWN, SessionState
 from treering.storage.requests import Steps

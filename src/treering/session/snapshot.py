@@ -6,14 +6,13 @@ would make these too large are refused before they are acknowledged; no other re
 smaller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from treering._late import Kind
 from treering.checkpoint import policies
 from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, read_form, write_form
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items
@@ -23,7 +22,6 @@ from treering.format import register, values
 from treering.format.record import Record, decode_record, skeleton_of
 from treering.format.register import Card, Latest
 from treering.format.values import DEPTH_MAX
-from treering.kinds import Kind
 from treering.session.state import CARD, FACTS, MODEL, ORIGIN, UNKNOWN, SessionState, recorded
 from treering.transcript.heads import decode_heads
 

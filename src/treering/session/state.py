@@ -19,6 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from treering import session
+from treering._late import Kind
 from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.policy import Growth, Policy
@@ -29,7 +30,6 @@ from treering.format.record import EMPTY, Record, Skeleton, decode_record, read_
 from treering.format.register import Card, one_line
 from treering.format.values import fields_of
 from treering.ids import IdClock
-from treering.kinds import Kind
 from treering.messages import without_reminders
 from treering.session.payload import decode_payload, preview_payload
 from treering.transcript.heads import Heads

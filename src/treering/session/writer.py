@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import UnsetType
 
+from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
 from treering.errors import FormatVersionError, NotFoundError, SessionDeletedError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card
 from treering.ids import new_nonce
-from treering.kinds import Kind
 from treering.session.appender import Appender
 from treering.session.blobs import Blobs
 from treering.session.content import Content

@@ -26,8 +26,8 @@ import os
 import threading
 from collections.abc import Iterator
 
+from treering._late import Kind
 from treering.errors import ConflictError, TreeringError, UnavailableError
-from treering.kinds import Kind
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import OS_SYNC, Sync
 from treering.storage.local_log import LocalLogs, poisoned

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from treering._late import Kind
 from treering.digests import blake2b
 from treering.errors import AccessError, TreeringError, UnavailableError
 from treering.ids import new_nonce
-from treering.kinds import Kind
 from treering.storage import rules
 from treering.storage.requests import Version
 
@@ -30,23 +30,6 @@ FIRST_LINE_GUESS = 4096  # bytes read to find the first line of a log; a longer 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a named pipe in the store would wait for ever.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-_ACCESS = {
-    errno.EACCES: (Kind.PERMISSION, "grant this user access to the store's folder"),
-    errno.EPERM: (Kind.PERMISSION, "grant this user access to the store's folder"),
-    errno.EROFS: (Kind.READ_ONLY, "mount the filesystem writable"),
-    errno.ELOOP: (Kind.LINK, "replace the symbolic link by what it points to"),
-    errno.EISDIR: (Kind.FOLDER, "move the folder away; it stands where a file belongs"),
-    errno.ENOTDIR: (Kind.FOLDER, "move the file away; it stands where a folder belongs"),
-}
-_UNAVAILABLE = {
-    errno.ENOSPC: (Kind.FULL, "free some space on this disk"),
-    errno.EDQUOT: (Kind.FULL, "free some of this user's quota"),
-    errno.EFBIG: (Kind.FULL, "raise the limit on the size of files"),
-    errno.EIO: (Kind.IO, "check the disk"),
-    errno.EMFILE: (Kind.DESCRIPTORS, "raise the limit on open files (ulimit -n)"),
-    errno.ENFILE: (Kind.DESCRIPTORS, "raise the limit on open files (ulimit -n)"),
-}
 
 
 class Sync(msgspec.Struct, frozen=True):
@@ -69,10 +52,27 @@ def explain(error: OSError, key: str) -> TreeringError:
     """Return the error of ours that says what to do about `error`."""
     if error.errno == errno.ENOENT:
         return rules.missing(key)
+    # Made here: most processes meet none of these, see `treering._late.Kind`.
+    access = {
+        errno.EACCES: (Kind.PERMISSION, "grant this user access to the store's folder"),
+        errno.EPERM: (Kind.PERMISSION, "grant this user access to the store's folder"),
+        errno.EROFS: (Kind.READ_ONLY, "mount the filesystem writable"),
+        errno.ELOOP: (Kind.LINK, "replace the symbolic link by what it points to"),
+        errno.EISDIR: (Kind.FOLDER, "move the folder away; it stands where a file belongs"),
+        errno.ENOTDIR: (Kind.FOLDER, "move the file away; it stands where a folder belongs"),
+    }
+    unavailable = {
+        errno.ENOSPC: (Kind.FULL, "free some space on this disk"),
+        errno.EDQUOT: (Kind.FULL, "free some of this user's quota"),
+        errno.EFBIG: (Kind.FULL, "raise the limit on the size of files"),
+        errno.EIO: (Kind.IO, "check the disk"),
+        errno.EMFILE: (Kind.DESCRIPTORS, "raise the limit on open files (ulimit -n)"),
+        errno.ENFILE: (Kind.DESCRIPTORS, "raise the limit on open files (ulimit -n)"),
+    }
     text = (error.strerror or str(error)).lower()
-    if found := _ACCESS.get(error.errno or 0):
+    if found := access.get(error.errno or 0):
         return AccessError(text, kind=found[0], key=key, remedy=found[1])
-    kind, remedy = _UNAVAILABLE.get(error.errno or 0, (Kind.IO, ""))
+    kind, remedy = unavailable.get(error.errno or 0, (Kind.IO, ""))
     return UnavailableError(text, kind=kind, key=key, remedy=remedy)
 
 

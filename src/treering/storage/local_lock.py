@@ -30,8 +30,8 @@ from collections.abc import Callable
 from io import FileIO
 from typing import Protocol
 
+from treering._late import Kind
 from treering.errors import SessionHeldError, UnavailableError
-from treering.kinds import Kind
 from treering.storage import local_disk
 from treering.storage.requests import ABSENT, Version
 

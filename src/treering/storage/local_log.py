@@ -31,8 +31,8 @@ from collections.abc import Iterator
 from io import FileIO
 from typing import TYPE_CHECKING
 
+from treering._late import Kind
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
-from treering.kinds import Kind
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import Sync
 from treering.storage.local_lock import read_mark, write_mark

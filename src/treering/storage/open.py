@@ -13,8 +13,8 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from treering._late import Kind
 from treering.errors import UnsafeStoreError, UsageError
-from treering.kinds import Kind
 from treering.storage.requests import Driver
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from treering._late import Kind
 from treering.digests import blake2b
 from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
-from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Append, Delete, Get, List, Put, Request, Version
 
 # S3 allows 1,024 bytes, and the user's own prefix comes before ours.

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from treering import journal, store
+from treering._late import Kind
 from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
 from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
-from treering.kinds import Kind
 from treering.session import verbs
 from treering.session.creation import full_path
 from treering.session.options import EVERY_TURN, Hooks, Options

@@ -13,8 +13,6 @@ append to another branch must not change the user's branch. If the current head 
 oldest head is current. Notes, edits, checkpoints and records of unknown types move nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -55,7 +53,7 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
         """The node that the current head points to."""
         return self.heads.get(self.current)
 
-    def apply(self, skeleton: Skeleton) -> Heads:
+    def apply(self, skeleton: Skeleton) -> "Heads":
         """Return the heads after `skeleton`; records are applied in the order of their positions."""
         if not skeleton.head or skeleton.type not in MOVERS:
             return self
