@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from benchmarks import workload
@@ -15,7 +18,7 @@ from tests.storage.processes import await_tick
 
 from treering.api.store import Store
 from treering.api.view import View
-from treering.session import loader
+from treering.session import index as session_index, loader
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
@@ -322,3 +325,29 @@ def test_of_short_logs_those_of_the_page_are_read(tmp_path: Path) -> None:
     assert [row.id for row in listing.sessions(limit=10).rows] == [f"s-{number}" for number in range(39, 29, -1)]
     assert counts.counts["Get"] <= 10 + 10 + 1
     assert counts.batches <= 6
+
+
+def test_an_old_turn_behind_the_whole_tree_is_found_by_columns() -> None:
+    """The first question about an old turn, once the tree was read, looks at no checkpoint of others one by one."""
+    store = Store(Place(MemoryDriver()))
+    with store.session("s") as session:
+        for number in range(400):
+            session.commit([str(number)], state={"n": number}, context=session.context[-3:])
+        session.seal()
+        session.optimize(everything=True)
+    view = store.view("s")
+    assert sum(row.count for row in view.tree()) == 400
+    node, lines = view.nodes().ids[200], 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace if frame.f_code.co_filename == session_index.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert view.context_at(node)[-1].node == node
+    finally:
+        sys.settrace(before)
+    assert 10 < lines < 200

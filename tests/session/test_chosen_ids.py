@@ -45,7 +45,8 @@ def require_one_node(backend: Backend, node: str, content: str) -> None:
     assert [row.id for row in view.nodes()].count(node) == 1
     assert not view.problems()
     assert view.get(node).payload["content"] == content
-    index = IndexLookup(run(view._reader.replica.index(), backend.driver()))
+    whole = run(view._reader.replica.index(), backend.driver())
+    index = IndexLookup(whole, whole.heads)
     assert view.children(node) == tuple(run(index.children(node), backend.driver()))
 
 

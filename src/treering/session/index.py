@@ -58,7 +58,8 @@ class Index:
         self._checkpoints = Entries(self._skeletons)
         self._all_checkpoints = Entries(self._skeletons)
         self._pruned: dict[str, int] = {}
-        self._at_node: dict[str | None, list[str]] = {}
+        self._first_at: dict[str | None, int] = {}
+        self._others_at: dict[str | None, list[int]] = {}
         self._checked = 0
         self._edits: list[Skeleton] = []
         self._edited = 0
@@ -127,15 +128,33 @@ class Index:
         skeletons = self._skeletons
         rows = skeletons.rows(_is_about_checkpoints, self._checked)
         prunes = frozenset(skeletons.rows(_is_prune, self._checked))
-        self._checked = len(skeletons)
-        for row, target in zip(rows, skeletons.targets(rows), strict=True):
+        first, self._checked = not self._checked, len(skeletons)
+        targets = skeletons.targets(rows)
+        if first and not prunes and self._take_plain(rows, targets):
+            return
+        for row, target in zip(rows, targets, strict=True):
             if row not in prunes:
                 name = skeletons.ids[row]
                 self._all_checkpoints.rows[name] = self._checkpoints.rows[name] = row
-                self._at_node.setdefault(target, []).append(name)
+                if self._first_at.setdefault(target, row) != row:
+                    self._others_at.setdefault(target, []).append(row)
             elif target:
                 self._pruned.setdefault(target, skeletons.at(row))
                 self._checkpoints.rows.pop(target, None)
+
+    def _take_plain(self, rows: Sequence[int], targets: Sequence[str | None]) -> bool:
+        """Take in all checkpoints at once, if no two were made at one node: most sessions are read whole like that."""
+        first_at = dict(zip(targets, rows, strict=True))
+        if len(first_at) < len(rows):
+            return False
+        self._first_at = first_at
+        self._all_checkpoints.rows = dict(zip(map(self._skeletons.ids.__getitem__, rows), rows, strict=True))
+        self._checkpoints.rows = dict(self._all_checkpoints.rows)
+        return True
+
+    def _made_at(self, node: str | None) -> list[CheckpointInfo]:
+        rows = [self._first_at[node], *self._others_at.get(node, ())] if node in self._first_at else []
+        return [self._all_checkpoints[self._skeletons.ids[row]] for row in rows]
 
     def give_up(self, pruned: Mapping[str, int]) -> None:
         """Take in where checkpoints were pruned behind the last record, if a session is shown as it was."""
@@ -166,7 +185,7 @@ class Index:
         return self.all_checkpoints[checkpoint]
 
     def nearest_checkpoint(
-        self, path: Sequence[int], *, head: str | None = None, before: int | None = None
+        self, path: Sequence[int], *, head: str | None = None, before: int | None = None, heads: Heads | None = None
     ) -> tuple[str | None, int]:
         """The checkpoint that holds the state at the end of `path`, and the depth of its node in the path.
 
@@ -174,11 +193,14 @@ class Index:
             path: Rows of the nodes from a root down.
             head: The head that points to its end, or will; see `treering.session.nearest`.
             before: Ignore checkpoints made at this position or later.
+            heads: All heads, if the caller knows them; they say where each was placed.
         """
         self._take_checkpoints()
-        nearest = Nearest(self.heads, head, self._skeletons[path[-1]] if path else None, before)
+        nearest = Nearest(
+            self.heads if heads is None else heads, head, self._skeletons[path[-1]] if path else None, before
+        )
         for node in chain(map(self._skeletons.ids.__getitem__, reversed(path)), (None,)):
-            if nearest.see([self._all_checkpoints[name] for name in self._at_node.get(node, ())], self._pruned):
+            if nearest.see(self._made_at(node), self._pruned):
                 break
         found = nearest.found
         return (found.entry.id, len(path) - found.below) if found is not None else (None, 0)

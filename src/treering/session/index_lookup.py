@@ -11,6 +11,7 @@ from treering.session.index import Index
 from treering.session.lookup import Shown, belongs, holds, require_limit, with_label
 from treering.storage.requests import Steps
 from treering.transcript.graph import Page
+from treering.transcript.heads import Heads
 
 
 class IndexLookup:
@@ -18,8 +19,9 @@ class IndexLookup:
 
     ordinary = False
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, heads: Heads) -> None:
         self._index = index
+        self._heads = None if heads.placed is None else heads
         self._graph = index.graph
 
     def node(self, node: str) -> Steps[Skeleton]:
@@ -153,7 +155,7 @@ class IndexLookup:
     ) -> Steps[tuple[CheckpointInfo | None, list[Skeleton]]]:
         yield from ()
         path = self._graph.path_rows(node)
-        found, depth = self._index.nearest_checkpoint(path, head=head, before=before)
+        found, depth = self._index.nearest_checkpoint(path, head=head, before=before, heads=self._heads)
         below = self._graph.skeletons.take(path[depth:])
         return None if found is None else self._index.checkpoint(found), below
 

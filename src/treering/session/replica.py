@@ -347,7 +347,7 @@ class Replica:
                     return (yield from question(session.row_lookup.RowLookup(rows, self.state.heads)))
             except journal.rows.OddError:
                 pass
-        return (yield from question(session.index_lookup.IndexLookup((yield from self.index()))))
+        return (yield from question(session.index_lookup.IndexLookup((yield from self.index()), self.state.heads)))
 
     def watch(self, life: str) -> Watch:
         """What those who follow a life of the session through one store share."""
