@@ -20,7 +20,7 @@ import msgspec
 import treering.ids
 from treering.format import record, register, segment
 from treering.format.columns import Columns, pack
-from treering.format.frames import decompress_frame, walk
+from treering.format.frames import LEVEL, decompress_frame, walk
 from treering.format.index import TIME_MAX, ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex
 from treering.format.paths import parse_segment
 from treering.format.record import Skeleton, decode_record, skeleton_of
@@ -81,7 +81,12 @@ def _decode_card(prefix: bytes, *, key: str) -> Card:
 
 
 def _build_segment(
-    lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None, doubtful: bool = False
+    lines: Sequence[bytes],
+    *,
+    key: str,
+    skeletons: Sequence[Skeleton] | None = None,
+    doubtful: bool = False,
+    level: int = LEVEL,
 ) -> bytes:
     return Token.of(tuple(lines), sum(map(len, lines)))
 

@@ -32,6 +32,7 @@ from treering.format.columns import Columns
 from treering.format.copies import may_hold_messages
 from treering.format.frames import (
     CHECKSUM_BYTES,
+    LEVEL,
     check_size,
     compress,
     decompress_frame,
@@ -115,7 +116,12 @@ _index_decoder = msgspec.msgpack.Decoder(_Index)
 
 
 def build_segment(
-    lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None, doubtful: bool = False
+    lines: Sequence[bytes],
+    *,
+    key: str,
+    skeletons: Sequence[Skeleton] | None = None,
+    doubtful: bool = False,
+    level: int = LEVEL,
 ) -> bytes:
     """Return the segment of record lines at consecutive positions.
 
@@ -125,6 +131,7 @@ def build_segment(
         skeletons: Those of the lines, if the caller made both from the same records; by default each line is checked
             and decoded.
         doubtful: An id of these records may occur in other segments of the session as well.
+        level: Of the compression of the lines.
 
     Raises:
         UsageError: There are none, too many bytes of them, or positions do not follow each other.
@@ -138,7 +145,7 @@ def build_segment(
         raise UsageError(f"positions do not follow each other. first={first}, records={len(lines)}")
     groups = list(_groups(lines))
     contents = [b"".join(group) for group in groups]
-    frames = [compress(content) for content in contents]
+    frames = [compress(content, level) for content in contents]
     parts, lists, odd = pack_parts(skeletons, _inline(lines, skeletons))
     index = _Index(
         treering=INDEX_VERSION,

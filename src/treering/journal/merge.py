@@ -20,6 +20,7 @@ from itertools import groupby
 import msgspec
 
 from treering.errors import NotFoundError
+from treering.format.frames import LEVEL_MERGED
 from treering.format.paths import Marks, SegmentName, SessionKeys
 from treering.format.record import mark_behind
 from treering.format.segment import build_segment
@@ -137,7 +138,7 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
     marks = Marks(run[0].name.marks.first, mark_behind(lines[-1]), erased)
     name = SegmentName.marked(first, first + len(lines), epoch, unique, marks)
     key = where.keys.segment(where.tail.header.life, name)
-    data = build_segment(lines, key=key, doubtful=doubtful)
+    data = build_segment(lines, key=key, doubtful=doubtful, level=LEVEL_MERGED)
     yield from ask(Put(key, data), Written)  # rule: output-first
     waste = [segment for segment in where.waste if _holds(name, segment.name)]
     yield from delete_segments([*run, *waste])  # rule: output-first before this
