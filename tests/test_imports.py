@@ -142,6 +142,11 @@ def test_a_resume_compiles_no_annotation_and_makes_no_kind(tmp_path: Path) -> No
     assert finish(start(TEXTS, "none", tmp_path, prelude="")).splitlines()[1:] == ["kinds False"]
 
 
+def test_a_kind_is_its_name_in_small_letters() -> None:
+    """So an error has its kind where no file can be opened, and kinds not be loaded. One older kind has a hyphen."""
+    assert [kind for kind in treering.Kind if kind != kind.name.lower()] == [treering.Kind.READ_ONLY]
+
+
 def test_the_asynchronous_half_is_loaded_when_it_is_named() -> None:
     """Asynchronous names load asyncio, and still nothing else."""
     assert modules_after("import treering\ntreering.AsyncSession") == ["asyncio"]

@@ -42,7 +42,10 @@ class _Words:
     """
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module("treering.kinds").Kind, name)
+        try:
+            return getattr(import_module("treering.kinds").Kind, name)
+        except (ImportError, OSError):  # no file can be opened any more, which is what the error will say
+            return name.lower()  # which is what a member equals; `READ_ONLY` alone has a hyphen
 
 
 if not TYPE_CHECKING:
