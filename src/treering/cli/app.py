@@ -32,6 +32,7 @@ from treering.cli import (
     repairing,
     retaining,
     searching,
+    serving,
     tree,
 )
 from treering.cli.settings import STORE_VARIABLE, Settings, store_options
@@ -105,7 +106,7 @@ def report(error: Exception) -> None:
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     "Inspect": (
         listing.ls, browsing.browse, searching.search, history.show, history.log, following.follow, tree.tree,
-        history.context, checkpoints.checkpoints, checkpoints.diff, checking.stats,
+        history.context, checkpoints.checkpoints, checkpoints.diff, checking.stats, serving.view,
     ),
     "Continue and branch": (continuing.continue_, changes.branch, changes.rewind, changes.fork),
     "Import, export, copy": (
@@ -115,6 +116,7 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
         checking.verify, repairing.repair, reindexing.reindex, changes.seal, retaining.retain,
     ),
     "Delete": (changes.rm, erasing.erase, erasing.purge),
+    "Serve": (serving.serve,),
     "Try": (demo.demo,),
 }  # fmt: skip
 """All commands, under the headings of the help page."""

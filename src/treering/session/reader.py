@@ -11,7 +11,7 @@ from treering.format.paths import SessionKeys
 from treering.session.blobs import Blobs
 from treering.session.content import Content
 from treering.session.replica import Replica
-from treering.storage.requests import Steps
+from treering.storage.requests import Get, Steps, Unchanged
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
@@ -142,6 +142,15 @@ class Reader:
         end, new = self.replica.state.end, (yield from self.replica.catch_up())
         yield from self.content.complete()
         return new or self.replica.state.end > end
+
+    def look(self) -> Steps[None]:
+        """Bring it up to date: one conditional GET where nothing is new, as a rule answered without a body."""
+        seen = self.replica.known_view
+        if seen is not None and seen.tail_version:
+            (answer,) = yield (Get(self.keys.tail, unless=seen.tail_version, register=True),)
+            if isinstance(answer, Unchanged):
+                return
+        yield from self.refresh()
 
     def save(self) -> None:
         """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.replica`."""

@@ -7,6 +7,7 @@ it, one level further in, and before it goes on. In such a branch the child that
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import repeat
@@ -109,6 +110,12 @@ class Outline(LazySequence[OutlineRow]):
 
     def __len__(self) -> int:
         return len(self._levels)
+
+    def row_of(self, node: str) -> int | None:
+        """Return the index of the row that shows a node; None if no row does."""
+        ids = self._skeletons.ids
+        place = next((place for place, row in enumerate(self._nodes) if ids[row] == node), None)
+        return None if place is None else bisect_right(self._starts, place) - 1
 
     def _make(self, index: int) -> OutlineRow:
         run = self._nodes[self._starts[index] : self._starts[index + 1]]

@@ -1,0 +1,183 @@
+"""Serve the store over HTTP, and look at it in a browser."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+import sys
+
+import click
+
+from treering.api.async_store import AsyncStore
+from treering.cli.completion import session_argument
+from treering.cli.names import find_session, namespace_of
+from treering.cli.settings import Settings, store_options
+from treering.errors import UsageError
+from treering.kinds import Kind
+
+TOKEN_VARIABLE = "TREERING_TOKEN"  # noqa: S105  # the name of a variable
+SHUTDOWN_SECONDS = 3
+REQUESTS_AT_ONCE_MAX = 1000
+"""Open streams included; more are answered with 503."""
+
+
+def serve_options(function: click.decorators.FC) -> click.decorators.FC:
+    """Add the options of a server."""
+    options = (
+        click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
+        click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port; by default a free one."),
+        click.option(
+            "--token", envvar=TOKEN_VARIABLE, show_envvar=True, metavar="TEXT",
+            help="What requests must bring; by default a new one, which is printed once.",
+        ),
+        click.option("--hostname", multiple=True, metavar="NAME", help="A name that the server is asked by."),
+        click.option("--read-only", is_flag=True, help="Refuse everything that writes."),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command()
+@serve_options
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@store_options()
+@click.pass_obj
+def serve(
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    token: str | None,
+    hostname: tuple[str, ...],
+    read_only: bool,
+    opens: bool,
+) -> None:
+    """Serve the store over HTTP, with a page to look at it.
+
+    The page and the API are for whoever has the token: the printed address has it. On another address than this
+    computer's own, choose one by --token or the environment.
+    """
+    run(settings, host=host, port=port, token=token, hostnames=hostname, read_only=read_only, opens=opens)
+
+
+@click.command()
+@session_argument(required=False)
+@serve_options
+@store_options()
+@click.pass_obj
+def view(
+    settings: Settings,
+    *,
+    session: str | None,
+    host: str,
+    port: int,
+    token: str | None,
+    hostname: tuple[str, ...],
+    read_only: bool,
+) -> None:
+    """Look at the store, or at a session, in a browser.
+
+    It serves the store until interrupted, as `serve` does.
+    """
+    fragment = ""
+    if session is not None:
+        place, name = find_session(settings.open(), session)
+        above = len(settings.namespace)
+        from treering.server.keys import key_of
+
+        fragment = f"/s/{key_of(namespace_of(place)[above:], name)}"
+    run(
+        settings,
+        host=host,
+        port=port,
+        token=token,
+        hostnames=hostname,
+        read_only=read_only,
+        opens=True,
+        fragment=fragment,
+    )
+
+
+def run(
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    token: str | None,
+    hostnames: tuple[str, ...],
+    read_only: bool,
+    opens: bool,
+    fragment: str = "",
+) -> None:
+    """Listen, print the address, and answer requests until interrupted.
+
+    Raises:
+        UsageError: Others could reach the address, and no token was chosen; or the extra is not installed.
+    """
+    if token is None and not _is_loopback(host):
+        raise UsageError(
+            f"others can reach this address, so choose a token. host={host!r}",
+            kind=Kind.TOKEN,
+            remedy=f"pass --token, or set {TOKEN_VARIABLE}",
+        )
+    try:
+        import uvicorn
+
+        from treering.server import app
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"a server needs a package that is not here: {error.name}",
+            kind=Kind.MISSING,
+            remedy="pip install 'treering[server]'",
+        ) from error
+    token = token or secrets.token_urlsafe(24)
+    store = AsyncStore(settings.place())
+    application = app(store, token=token, read_only=read_only, search=True, hosts=[*hostnames, host])
+    config = uvicorn.Config(
+        application,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=REQUESTS_AT_ONCE_MAX,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+    with _listening(host, port) as there:
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{there.getsockname()[1]}/#{fragment}{'&' if fragment else ''}token={token}"
+        click.echo(f"treering serves {store.place.location} at", err=True)
+        click.echo(address)
+        sys.stdout.flush()
+        if opens:
+            click.launch(address)
+        uvicorn.Server(config).run(sockets=[there])
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Take the address, so that the port is known before anything is printed.
+
+    Raises:
+        UsageError: It cannot be taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    there = socket.socket(family, socket.SOCK_STREAM)
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        there.bind((host, port))
+    except OSError as error:
+        there.close()
+        raise UsageError(
+            f"this address cannot be taken: {error}. host={host!r}, port={port}", kind=Kind.HOST
+        ) from error
+    return there

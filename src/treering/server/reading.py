@@ -1,0 +1,384 @@
+"""What can be read of a store over HTTP. Each function answers one route; its first line is what documents say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+import treering
+from treering.errors import NotFoundError, UsageError
+from treering.kinds import Kind
+from treering.server.answers import (
+    About,
+    Branches,
+    CheckpointRows,
+    ContextView,
+    Counts,
+    Ids,
+    NodeCard,
+    OutlinePlace,
+    OutlineWindow,
+    SessionCard,
+    SessionRow,
+    SessionRows,
+)
+from treering.server.call import Call
+from treering.server.limits import CARDS_SEARCHED_MAX, IDS_MAX, OUTLINE_ROWS_MAX, ROWS_MAX
+from treering.server.route import Query
+from treering.session.payload import decoded_state
+from treering.session.reader import Readable
+from treering.session.verbs.comparing import Diff
+from treering.session.verbs.reading import CheckpointView, History, Note
+from treering.storage.requests import Steps
+from treering.store.info import SessionInfo
+from treering.transcript.graph import GraphProblem
+
+Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})
+"""Types that a browser may show: none of these can hold a script, as SVG can."""
+
+
+async def about(call: Call) -> About:
+    """Tell what this server is and can."""
+    return About(
+        version=treering.__version__,
+        read_only=call.service.read_only,
+        features={"search": call.service.searches is not None, "streams": False},
+    )
+
+
+class SessionsQuery(Query, frozen=True, kw_only=True):
+    """Which sessions to list."""
+
+    limit: Limit = 20
+    after: str | None = None
+    """`after` of the page before."""
+    project: str | None = None
+    cwd: str | None = None
+    status: str | None = None
+    """Empty: those without a status."""
+    below: bool = False
+    """Include those of the namespaces in the store, however deep."""
+    q: str | None = None
+    """Only those with this text in title, first prompt, project, folder or name, among the newest."""
+
+
+async def sessions(call: Call, asked: SessionsQuery) -> SessionRows:
+    """List sessions, the most recently active first, from their cards alone."""
+    rows: list[SessionInfo] = []
+    after, looked = asked.after, 0
+    while True:
+        page = await call.store.sessions(
+            project=asked.project,
+            cwd=asked.cwd,
+            status=asked.status,
+            below=asked.below,
+            limit=asked.limit if asked.q is None else ROWS_MAX,
+            after=after,
+        )
+        looked += len(page.rows)
+        rows += page.rows if asked.q is None else [row for row in page.rows if _mentions(row, asked.q)]
+        after = page.after
+        if asked.q is None or after is None or len(rows) >= asked.limit or looked >= CARDS_SEARCHED_MAX:
+            break
+    shown = tuple([row_of(call, row) for row in rows[: asked.limit]])
+    if asked.q is None:
+        return SessionRows(rows=shown, after=after, complete=True)
+    return SessionRows(rows=shown, after=None, complete=after is None and len(rows) <= asked.limit)
+
+
+def row_of(call: Call, info: SessionInfo) -> SessionRow:
+    """Return the row of a session with its key."""
+    return SessionRow(key=call.key_of(info), **msgspec.structs.asdict(info))
+
+
+def _mentions(row: SessionInfo, text: str) -> bool:
+    said = f"{row.title}\n{row.first_prompt}\n{row.project}\n{row.cwd}\n{row.id}\n{row.task}".casefold()
+    return all(word in said for word in text.casefold().split())
+
+
+class CardQuery(Query, frozen=True, kw_only=True):
+    """What to tell of a session."""
+
+    counts: bool = False
+    """Count labels, oddities, branches and stored bytes, too, which takes the whole index of the session."""
+
+
+async def session(call: Call, asked: CardQuery) -> SessionCard:
+    """Tell of a session as it is now: its card, heads, state, settings, usage, and what waits for a result."""
+    return await card_of(call, counts=asked.counts)
+
+
+async def card_of(call: Call, *, counts: bool = False) -> SessionCard:
+    """Return the card of the session that a call is about."""
+    kept = await call.kept()
+    view = kept.view
+    counted = None
+    if counts:
+        counted = Counts(
+            labels=len(await view.labels()),
+            problems=len(await view.problems()),
+            leaves=len(await view.leaves()),
+            stored=await view.stored(),
+        )
+    return SessionCard(
+        key=call.name("key"),
+        info=view.info,
+        head=view.head,
+        node=view.node,
+        heads=view.heads,
+        checkpoint=view.checkpoint_id,
+        state=view.state,
+        settings=view.settings,
+        usage=view.usage,
+        last_usage=view.last_usage,
+        lease=view.lease,
+        open_calls=await view.open_calls(),
+        end=kept.end,
+        after=kept.place,
+        counts=counted,
+    )
+
+
+class HistoryQuery(Query, frozen=True, kw_only=True):
+    """Which page of a branch to read."""
+
+    head: str | None = None
+    """The head to start from; by default the current one."""
+    node: str | None = None
+    """Start from this node instead."""
+    before: str | None = None
+    """`before` of the page below."""
+    limit: Limit = 50
+    retracted: bool = False
+    """Show retracted nodes, too."""
+    blobs: bool = False
+    """Large images and texts inline; else `{"$blob": sha256, ...}` stands for each, and `blobs/{sha256}` has it."""
+
+
+async def history(call: Call, asked: HistoryQuery) -> History:
+    """Read a page of a branch, newest first, each node with its place among its siblings."""
+    view = await call.view()
+    return await view.history(
+        head=asked.head,
+        node=asked.node,
+        before=asked.before,
+        limit=asked.limit,
+        retracted=asked.retracted,
+        blobs=asked.blobs,
+    )
+
+
+class TreeQuery(Query, frozen=True, kw_only=True):
+    """Which rows of the tree to read."""
+
+    offset: Annotated[int, Meta(ge=0)] = 0
+    limit: Annotated[int, Meta(ge=1, le=OUTLINE_ROWS_MAX)] = 200
+
+
+async def tree(call: Call, asked: TreeQuery) -> OutlineWindow:
+    """Read rows of the outline of all branches, with straight runs folded."""
+    kept = await call.kept()
+    outline = await kept.outline()
+    rows = outline[asked.offset : asked.offset + asked.limit]
+    return OutlineWindow(rows=rows, offset=asked.offset, total=len(outline), end=kept.end)
+
+
+class NodeQuery(Query, frozen=True, kw_only=True):
+    """A node."""
+
+    node: str
+
+
+async def locate(call: Call, asked: NodeQuery) -> OutlinePlace:
+    """Find the row of the tree that shows a node."""
+    kept = await call.kept()
+    offset = (await kept.outline()).row_of(asked.node)
+    if offset is None:
+        raise NotFoundError(f"no such node. node={asked.node!r}", kind=Kind.NODE)
+    return OutlinePlace(offset=offset)
+
+
+class PayloadQuery(Query, frozen=True, kw_only=True):
+    """How to read a node."""
+
+    blobs: bool = False
+    """Large images and texts inline."""
+
+
+async def node(call: Call, asked: PayloadQuery) -> NodeCard:
+    """Read a node, and what is around it."""
+    view = await call.view()
+    name = call.name("node")
+    found = await view.get(name, blobs=asked.blobs)
+    made = [each for each in await view.checkpoints() if each.node == name]
+    return NodeCard(
+        **msgspec.structs.asdict(found),
+        siblings=await view.siblings(name),
+        children=await view.children(name),
+        checkpoints=tuple(made[-100:]),
+        leaf=await view.newest_leaf(name),
+        original=await view.original(name) if found.amended else None,
+    )
+
+
+class PathQuery(Query, frozen=True, kw_only=True):
+    """Which path to read."""
+
+    node: str | None = None
+    """The last node; by default that of the current head."""
+    limit: Annotated[int, Meta(ge=1, le=IDS_MAX)] = IDS_MAX
+
+
+async def path(call: Call, asked: PathQuery) -> Ids:
+    """Read the ids of the last nodes of a path, from above down to a node."""
+    return Ids(ids=await (await call.view()).path(asked.node, limit=asked.limit))
+
+
+class PointQuery(Query, frozen=True, kw_only=True):
+    """A point of a session; by default where it stands."""
+
+    node: str | None = None
+    checkpoint: str | None = None
+
+
+async def context(call: Call, asked: PointQuery) -> ContextView:
+    """Read what the model sees at a node or a checkpoint, and the agent's state there."""
+    view = await call.view()
+    if asked.node is not None and asked.checkpoint is not None:
+        raise UsageError("a point is a node or a checkpoint, and not both", kind=Kind.REQUEST)
+    if asked.checkpoint is not None:
+        found = await view.checkpoint(asked.checkpoint)
+        return ContextView(
+            items=found.context,
+            settings=found.settings,
+            state=found.state,
+            checkpoint=found.info.id,
+            policy=found.policy,
+        )
+    if asked.node is not None:
+        return await view.perform(_context_at, asked.node)
+    return await view.perform(_context_here)
+
+
+def _context_at(reader: Readable, node: str) -> Steps[ContextView]:
+    restored = yield from reader.content.restore(node, head=reader.head)
+    yield from reader.blobs.fetch(restored.lines.values(), restored.context)
+    newest = restored.checkpoint
+    return ContextView(
+        items=reader.content.messages(restored.context, restored.lines),
+        settings=restored.context.settings,
+        state=decoded_state(newest.state if newest else {}),
+        checkpoint=newest.id if newest else None,
+        policy=reader.replica.policy.name,
+    )
+
+
+def _context_here(reader: Readable) -> Steps[ContextView]:
+    yield from ()
+    now = reader.replica.state
+    return ContextView(
+        items=reader.content.messages(now.context, now.lines),
+        settings=now.context.settings,
+        state=decoded_state(reader.state_values),
+        checkpoint=reader.checkpoint.id if reader.checkpoint else None,
+        policy=reader.replica.policy.name,
+    )
+
+
+class CheckpointsQuery(Query, frozen=True, kw_only=True):
+    """Which page of checkpoints to read."""
+
+    before: str | None = None
+    """`before` of the page that is already shown."""
+    limit: Limit = 50
+
+
+async def checkpoints(call: Call, asked: CheckpointsQuery) -> CheckpointRows:
+    """List checkpoints, oldest first; the newest page by default."""
+    rows = await (await call.view()).checkpoints(before=asked.before, limit=asked.limit + 1)
+    more, rows = len(rows) > asked.limit, rows[-asked.limit :]
+    return CheckpointRows(rows=rows, before=rows[0].id if more else None)
+
+
+async def checkpoint(call: Call) -> CheckpointView:
+    """Read a checkpoint: the context and the agent's state."""
+    return await (await call.view()).checkpoint(call.name("checkpoint"))
+
+
+class DiffQuery(Query, frozen=True, kw_only=True):
+    """Two points of a session: checkpoints or nodes."""
+
+    a: str
+    b: str | None = None
+    """By default where the session stands."""
+
+
+async def diff(call: Call, asked: DiffQuery) -> Diff:
+    """Compare two points: state, settings, and what the model sees."""
+    return await (await call.view()).diff(asked.a, asked.b)
+
+
+class BranchesQuery(Query, frozen=True, kw_only=True):
+    """Two nodes."""
+
+    a: str
+    b: str
+
+
+async def branches(call: Call, asked: BranchesQuery) -> Branches:
+    """Read the ids of two paths from where they part."""
+    view = await call.view()
+    limit = IDS_MAX + 1
+    one, two = await view.path(asked.a, limit=limit), await view.path(asked.b, limit=limit)
+    on_two = {name: place for place, name in enumerate(two)}
+    at = next((place for place in range(len(one) - 1, -1, -1) if one[place] in on_two), None)
+    if at is not None:
+        common = one[at]
+        return Branches(common=common, a=one[at + 1 :], b=two[on_two[common] + 1 :], complete=True)
+    whole = len(one) < limit and len(two) < limit
+    return Branches(common=None, a=one[-IDS_MAX:], b=two[-IDS_MAX:], complete=whole)
+
+
+async def labels(call: Call) -> Mapping[str, str]:
+    """Read the labels, by node or checkpoint."""
+    return await (await call.view()).labels()
+
+
+class NotesQuery(Query, frozen=True, kw_only=True):
+    """Which notes to read."""
+
+    kind: str | None = None
+    """For example `usage`, `system` or `link`; by default all."""
+    on_path: bool = False
+    """Only those about nodes on the path of the head, and about the session."""
+    limit: Limit = ROWS_MAX
+
+
+async def notes(call: Call, asked: NotesQuery) -> tuple[Note, ...]:
+    """Read the newest notes, oldest first."""
+    return (await (await call.view()).notes(asked.kind, on_path=asked.on_path))[-asked.limit :]
+
+
+async def problems(call: Call) -> tuple[GraphProblem, ...]:
+    """Read the first oddities of the graph."""
+    return (await (await call.view()).problems())[:ROWS_MAX]
+
+
+async def blob(call: Call) -> Response:
+    """Read a large image or text by its digest."""
+    found = await (await call.view()).blob(call.name("sha256"))
+    shown = found.media_type in IMAGES
+    headers = {
+        "cache-control": "private, max-age=31536000, immutable",
+        "content-security-policy": "default-src 'none'; sandbox",
+        "etag": f'"{found.sha256}"',
+    }
+    if not shown:
+        headers["content-disposition"] = "attachment"
+    return Response(found.data, headers=headers, media_type=found.media_type if shown else "application/octet-stream")

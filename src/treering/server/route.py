@@ -1,0 +1,119 @@
+"""A route: one line says its method, path and function; the function's types say the rest.
+
+From a route come its place in the application, the checks of what is sent to it, and its part of the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from inspect import cleandoc, signature
+from typing import Any, Final, NamedTuple, get_type_hints
+
+import msgspec
+from starlette.datastructures import QueryParams
+
+from treering.errors import UsageError
+from treering.kinds import Kind
+
+Handler = Callable[..., Awaitable[Any]]
+
+_named = re.compile(r"\{(\w+)(?::path)?\}")
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may stand behind the `?` of a URL; the base of all such types."""
+
+
+class Types(NamedTuple):
+    """What the annotations of a handler say."""
+
+    query: type[Query]
+    body: Any
+    """None: nothing is read of a body."""
+    answer: Any
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What is answered at one method and path."""
+
+    method: str
+    path: str
+    """Below the API, with names in braces; `{node:path}` is a name that may hold slashes."""
+    handler: Handler
+    """Takes the call, and by the names `asked` and `body` what was asked and sent."""
+    status: int = 200
+    writes: bool = False
+    """It is refused by a server that only reads."""
+    media_type: str = "application/json"
+    """Of the answer."""
+    headers: Mapping[str, str] = {}
+    """Those that the handler looks at, and what each says."""
+
+    @cached_property
+    def types(self) -> Types:
+        """The types of what the handler takes and gives."""
+        hints = get_type_hints(self.handler, include_extras=True)
+        return Types(hints.get("asked", Query), hints.get("body"), hints["return"])
+
+    @cached_property
+    def takes(self) -> frozenset[str]:
+        """The names of what the handler takes."""
+        return frozenset(signature(self.handler).parameters)
+
+    @cached_property
+    def body_decoder(self) -> msgspec.json.Decoder[Any]:
+        """Reads a body of the type that the handler takes."""
+        return msgspec.json.Decoder(self.types.body)
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """What the handler does: the first line of its docstring, and the rest."""
+        first, _, rest = cleandoc(self.handler.__doc__ or "").partition("\n")
+        return first, rest.strip()
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the path."""
+        return _named.findall(self.path)
+
+    @property
+    def shown_path(self) -> str:
+        """The path as documents show it."""
+        return _named.sub(r"{\1}", self.path)
+
+    def asked(self, given: QueryParams) -> Query:
+        """Read what stands behind the `?`.
+
+        Raises:
+            UsageError: A parameter is unknown, occurs twice, or has no such value.
+        """
+        fields = {field.name: field for field in msgspec.structs.fields(self.types.query)}
+        values: dict[str, object] = {}
+        for name, value in given.multi_items():
+            if name in fields and isinstance(fields[name].default, tuple):
+                values.setdefault(name, [])
+                values[name].append(value)  # type: ignore[attr-defined]  # the list of the line above
+            elif name in values:
+                raise UsageError(f"a parameter is there twice. name={name!r}", kind=Kind.REQUEST)
+            else:
+                values[name] = value
+        try:
+            return msgspec.convert(values, self.types.query, strict=False)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"what is asked cannot be read: {error}", kind=Kind.REQUEST) from error
+
+    def sent(self, data: bytes) -> Any:
+        """Read a body.
+
+        Raises:
+            UsageError: It is not JSON, or of another shape.
+        """
+        try:
+            return self.body_decoder.decode(data or b"{}")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"the body cannot be read: {error}", kind=Kind.REQUEST) from error
+
+
+EVENTS: Final = "text/event-stream"

@@ -1,0 +1,107 @@
+"""Search texts of all sessions over HTTP, by the index that the computer of the server keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from time import monotonic
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from treering.api.async_store import AsyncStore
+from treering.errors import NotFoundError
+from treering.kinds import Kind
+from treering.search import Hit, Index, Updated, open_index
+from treering.server.answers import Found, SearchHit
+from treering.server.call import Call
+from treering.server.keys import key_of, named_by
+from treering.server.limits import ROWS_MAX
+from treering.server.route import Query
+
+INDEXES_MAX: Final = 16
+"""Indexes that are open: one for each namespace that was searched lately."""
+FRESH_SECONDS: Final = 5.0
+"""An index that was brought up to date so long ago is searched as it is."""
+WAIT_SECONDS: Final = 1.0
+"""A search waits so long for an update, and then answers from what is there."""
+
+
+class Searched:
+    """The index of one store, brought up to date in a thread."""
+
+    def __init__(self, store: AsyncStore) -> None:
+        self.index: Index = open_index(store)
+        self._update: asyncio.Task[Updated] | None = None
+        self._updated: float | None = None
+
+    async def bring_up_to_date(self) -> bool:
+        """Update the index if that is due, and wait a little for it; False if it is not done yet."""
+        if self._update is None:
+            if self._updated is not None and monotonic() - self._updated < FRESH_SECONDS:
+                return True
+            self._update = asyncio.create_task(asyncio.to_thread(self.index.update))
+        update = self._update
+        done, _ = await asyncio.wait([update], timeout=WAIT_SECONDS)
+        if not done:
+            return False
+        if self._update is update:
+            self._update, self._updated = None, monotonic()
+        update.result()
+        return True
+
+
+class Searches:
+    """The indexes that a server has open."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[int, str], Searched] = OrderedDict()
+
+    def of(self, store: AsyncStore) -> Searched:
+        """Return the index of a store."""
+        name = (id(store.place.driver), store.place.prefix)
+        if name not in self._open:
+            self._open[name] = Searched(store)
+        self._open.move_to_end(name)
+        while len(self._open) > INDEXES_MAX:
+            self._open.popitem(last=False)
+        return self._open[name]
+
+
+class SearchQuery(Query, frozen=True, kw_only=True):
+    """What to search."""
+
+    q: Annotated[str, Meta(max_length=1000)] = ""
+    """Words that must all occur; `"a phrase"`; `begin*`. Empty: all texts, the newest first."""
+    order: Literal["best", "newest"] = "best"
+    limit: Annotated[int, Meta(ge=1, le=ROWS_MAX)] = 20
+    kinds: tuple[Literal["prompt", "text", "thinking", "call", "result"], ...] = ()
+    """By default prompts and texts."""
+    role: str | None = None
+    project: str | None = None
+    session: str | None = None
+    """The key of a session to search alone."""
+
+
+async def search(call: Call, asked: SearchQuery) -> Found:
+    """Search the texts of the sessions of the store, without those of namespaces in it."""
+    if call.service.searches is None:
+        raise NotFoundError("this server has no search", kind=Kind.ROUTE)
+    searched = call.service.searches.of(call.store)
+    complete = await searched.bring_up_to_date()
+    return Found(hits=await asyncio.to_thread(_found, searched.index, asked), updating=not complete)
+
+
+def _found(index: Index, asked: SearchQuery) -> tuple[SearchHit, ...]:
+    hits: Sequence[Hit] = index.search(
+        asked.q,
+        order=asked.order,
+        limit=asked.limit,
+        kinds=asked.kinds or None,
+        role=asked.role,
+        project=asked.project,
+        session=None if asked.session is None else named_by(asked.session)[1],
+    )
+    return tuple([SearchHit(key=key_of((), hit.session), **msgspec.structs.asdict(hit)) for hit in hits])
