@@ -243,6 +243,8 @@ class Kind(StrEnum):
     """The object is too large for one request. Use smaller values."""
     SPECIAL = "special"
     """The path is a pipe, a socket or a device. Name a file."""
+    STALE = "stale"
+    """The session is not as the request expects it. Read it again, then decide."""
     STATE_KEY = "state_key"
     """A key of the state is empty, or no checkpoint holds it. Check the key."""
     STRAY = "stray"

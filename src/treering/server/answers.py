@@ -160,6 +160,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The index does not have all that the sessions have yet: ask again in a while."""
 
 
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """Where another answer goes, and what to give to the model for it."""
+
+    head: str
+    """Append the answer here, or begin a stream."""
+    node: str
+    """What it answers."""
+    context: tuple[ContextItem, ...]
+
+
 class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     """What a viewer last showed of a session."""
 

@@ -13,7 +13,7 @@ from starlette.routing import Mount, Route as Path
 
 import treering
 from treering.api.async_store import AsyncStore
-from treering.errors import AccessError, NotFoundError, TreeringError, UsageError
+from treering.errors import AccessError, ConflictError, NotFoundError, TreeringError, UsageError
 from treering.kinds import Kind
 from treering.server.call import Call, Service, StoreFor
 from treering.server.errors import failure
@@ -79,7 +79,7 @@ def _endpoint(route: Route, service: Service) -> Callable[[Request], Awaitable[R
             given = await _given(route, call)
             answered = await route.handler(call, **given)
         except TreeringError as error:
-            return failure(error, head=call.heads if call is not None else None)
+            return failure(error, head=call.heads if call is not None and isinstance(error, ConflictError) else None)
         if isinstance(answered, Response):
             return answered
         body = treering.to_json(answered)

@@ -24,5 +24,9 @@ HEARTBEAT_SECONDS: Final = 15
 """Proxies end a response that is silent for a minute, many after 30 seconds."""
 POLL_SECONDS: Final = 1.0
 """Between two looks at a session that somebody follows; all its followers share them."""
+MESSAGES_MAX: Final = 1000
+"""Of one request."""
+VIEWERS_MAX: Final = 64
+"""Whose choice is remembered for a session; who chose least recently is forgotten."""
 NAME_CHARACTERS_MAX: Final = 200
 """Of an idempotency key, and of the name of a viewer."""

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
+from starlette.responses import Response
 
 import treering
 from treering.server.errors import STATUS, STATUS_OF_KIND, FailureBody
@@ -59,19 +60,31 @@ def _types() -> list[Any]:
     found: list[Any] = [FailureBody]
     for route in ROUTES:
         found += [route.types.query, *([route.types.body] if route.types.body is not None else [])]
-        found += [route.types.answer] if route.media_type == JSON else []
+        found += [route.types.answer] if _is_json(route) else []
     return list({repr(each): each for each in found}.values())
+
+
+def _is_json(route: Route) -> bool:
+    return not (isinstance(route.types.answer, type) and issubclass(route.types.answer, Response))
+
+
+def _answer(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    said = HTTPStatus(route.status).phrase
+    if _is_json(route):
+        return _content(said, schemas[repr(route.types.answer)])
+    if route.status == HTTPStatus.NO_CONTENT:
+        return {"description": said}
+    return _content(said, {"type": "string"}, route.media_type)
 
 
 def _operation(route: Route, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
     summary, said = route.said
-    answer = schemas[repr(route.types.answer)] if route.media_type == JSON else {"type": "string"}
     operation: dict[str, Any] = {
         "operationId": route.handler.__name__,
         "summary": summary,
         "parameters": [*map(_in_path, route.names), *_in_query(route, schemas, components), *_headers(route)],
         "responses": {
-            str(route.status): _content(HTTPStatus(route.status).phrase, answer, route.media_type),
+            str(route.status): _answer(route, schemas),
             **{str(status): {"$ref": "#/components/responses/failure"} for status in FAILURES},
         },
     }

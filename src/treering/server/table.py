@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from treering.server import events, reading, searching
-from treering.server.route import EVENTS, Route
+from treering.server import events, reading, searching, sessions, writing
+from treering.server.route import EVENTS, Handler, Route
 
 SESSION: Final = "sessions/{key}"
+NODE: Final = f"{SESSION}/nodes/{{node:path}}"
+KEY: Final = {"Idempotency-Key": "Any text, such as a UUID: a repeated request with it adds nothing."}
+CONDITIONS: Final = {"If-Match": "The `ETag` of what was read: nothing is written if the session has changed.", **KEY}
+LAST: Final = {"Last-Event-ID": "The `id` of the last message: go on behind it."}
 
 READS: Final[Sequence[Route]] = (
     Route(method="GET", path="", handler=reading.about),
@@ -18,7 +22,7 @@ READS: Final[Sequence[Route]] = (
     Route(method="GET", path=f"{SESSION}/history", handler=reading.history),
     Route(method="GET", path=f"{SESSION}/tree", handler=reading.tree),
     Route(method="GET", path=f"{SESSION}/tree/locate", handler=reading.locate),
-    Route(method="GET", path=f"{SESSION}/nodes/{{node:path}}", handler=reading.node),
+    Route(method="GET", path=NODE, handler=reading.node),
     Route(method="GET", path=f"{SESSION}/path", handler=reading.path),
     Route(method="GET", path=f"{SESSION}/context", handler=reading.context),
     Route(method="GET", path=f"{SESSION}/checkpoints", handler=reading.checkpoints),
@@ -31,7 +35,32 @@ READS: Final[Sequence[Route]] = (
     Route(
         method="GET", path=f"{SESSION}/blobs/{{sha256}}", handler=reading.blob, media_type="application/octet-stream"
     ),
-    Route(method="GET", path=f"{SESSION}/events", handler=events.events, media_type=EVENTS),
+    Route(method="GET", path=f"{SESSION}/view-state", handler=sessions.view_state),
+    Route(method="GET", path=f"{SESSION}/events", handler=events.events, media_type=EVENTS, headers=LAST),
 )
 
-ROUTES: Final[Sequence[Route]] = (*READS,)
+
+def _write(method: str, path: str, handler: Handler, status: int = 200) -> Route:
+    headers = CONDITIONS if "{key}" in path else KEY
+    return Route(method=method, path=path, handler=handler, status=status, writes=True, headers=headers)
+
+
+WRITES: Final[Sequence[Route]] = (
+    _write("POST", "sessions", sessions.create, 201),
+    _write("PATCH", SESSION, writing.change),
+    _write("DELETE", SESSION, sessions.delete, 204),
+    _write("POST", f"{SESSION}/messages", writing.append),
+    _write("POST", f"{SESSION}/commit", writing.commit),
+    _write("POST", f"{NODE}/edit", writing.edit),
+    _write("POST", f"{NODE}/regenerate", writing.regenerate),
+    _write("POST", f"{NODE}/label", writing.label),
+    _write("POST", f"{NODE}/retract", writing.retract),
+    _write("POST", f"{NODE}/unretract", writing.unretract),
+    _write("POST", f"{SESSION}/switch", writing.switch),
+    _write("POST", f"{SESSION}/rewind", writing.rewind),
+    _write("POST", f"{SESSION}/branch", writing.branch),
+    _write("POST", f"{SESSION}/fork", sessions.fork, 201),
+    _write("PUT", f"{SESSION}/view-state", sessions.set_view_state),
+)
+
+ROUTES: Final[Sequence[Route]] = (*READS, *WRITES)

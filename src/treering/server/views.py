@@ -17,7 +17,7 @@ from treering.api.async_view import AsyncView
 from treering.errors import NotFoundError, SessionDeletedError
 from treering.journal.watch import Place
 from treering.server.limits import VIEW_NODES_MAX, VIEWS_MAX
-from treering.session.reader import Reader
+from treering.session.reader import Readable, Reader
 from treering.storage.requests import Steps
 from treering.transcript.tree import Outline, OutlineRow
 
@@ -131,10 +131,10 @@ async def _bring_up_to_date(kept: Kept, session: str) -> None:
             kept.opened = None  # it may have been created anew
     if kept.opened is None:
         kept.opened = await kept.store.view(session)
-    kept.place = await kept.opened.perform(_place)
+    kept.place = await kept.opened.perform(place_of)
 
 
-def _place(reader: Reader) -> Steps[str]:
+def place_of(reader: Readable) -> Steps[str]:
     """Where the journal ends: a record or an erasure more makes it another place."""
     yield from ()
     return Place.end_of(reader.replica.view).text

@@ -1,0 +1,154 @@
+"""Sessions as a whole over HTTP: made, forked, deleted, and what each viewer last chose in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from treering.errors import ConflictError, NotFoundError
+from treering.kinds import Kind
+from treering.server.answers import SessionCard, ViewState
+from treering.server.call import Call
+from treering.server.changing import expect, ids_of, opened, request_key
+from treering.server.keys import key_of
+from treering.server.limits import NAME_CHARACTERS_MAX, VIEWERS_MAX
+from treering.server.reading import card_of
+from treering.server.route import Query
+from treering.server.writing import Body, Messages, Name, drafts_of, holds
+from treering.storage.requests import ABSENT, Steps, Version
+from treering.storage.run import arun
+from treering.store.parcels import delete_parcel, get_parcel, put_parcel
+from treering.store.place import Place
+from treering.transcript.node import Draft
+
+CREATED: Final = "created"
+"""The kind of the note that is the first record of a session without messages."""
+TRIES_MAX: Final = 8
+"""How often a choice is written again that another viewer of the session overtook."""
+
+
+class CreateBody(Body, frozen=True, kw_only=True):
+    """A new session."""
+
+    id: Name | None = None
+    """Its name; by default one is made up."""
+    title: str = ""
+    project: str = ""
+    cwd: str = ""
+    messages: Messages = msgspec.field(default_factory=list)
+
+
+async def create(call: Call, body: CreateBody) -> SessionCard:
+    """Create a session; durable when it is answered."""
+    first, name = ids_of(call, 2)
+    name = body.id or name
+    made = Draft(type="note", kind=CREATED, id=first)
+    drafts = drafts_of(call, body.messages) or [made]
+    async with call.store.session(name, title=body.title, project=body.project, cwd=body.cwd) as session:
+        if session.is_new:
+            await session.append(*drafts, new_ids=True)
+        elif request_key(call) is None or not await holds(session, drafts):
+            raise _exists(name)
+    call.request.path_params["key"] = key_of((), name)
+    return await card_of(call)
+
+
+def _exists(name: str) -> ConflictError:
+    return ConflictError(f"there is a session of this name. session={name!r}", kind=Kind.EXISTS)
+
+
+class ForkBody(Body, frozen=True, kw_only=True):
+    """A new session made of a path of this one."""
+
+    node: str | None = None
+    """The end of the path; by default where the session stands."""
+    id: Name | None = None
+    """Its name; by default one is made up."""
+    title: str | None = None
+    """By default that of this session."""
+
+
+async def fork(call: Call, body: ForkBody) -> SessionCard:
+    """Make a new session from the path to a node, and answer its card."""
+    name = body.id or ids_of(call, 1)[0]
+    async with opened(call) as there:
+        if request_key(call) is None or not await _is_fork(call, name, there.session.id):
+            await there.writable().fork(name, node=body.node, title=body.title)
+    namespace = call.name("key").rpartition("~")
+    call.request.path_params["key"] = f"{namespace[0]}{namespace[1]}{key_of((), name)}"
+    return await card_of(call)
+
+
+async def _is_fork(call: Call, name: str, parent: str) -> bool:
+    store, _ = call.place
+    try:
+        return (await store.view(name)).info.parent_session == parent
+    except NotFoundError:
+        return False
+
+
+async def delete(call: Call) -> Response:
+    """Delete a session with all its contents."""
+    store, name = call.place
+    if call.header("if-match") is not None:
+        expect(call, (await call.kept()).place)
+    await store.delete(name, missing_ok=request_key(call) is not None)
+    call.service.views.forget(store, name)
+    await arun(delete_parcel(store.place, _parcel(name)), store.place.driver)
+    return Response(status_code=204)
+
+
+class ViewerQuery(Query, frozen=True, kw_only=True):
+    """Who looks."""
+
+    viewer: Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+    """Any text that stands for a person or a browser."""
+
+
+async def view_state(call: Call, asked: ViewerQuery) -> ViewState:
+    """Tell the end of the branch that a viewer chose last."""
+    store, name = call.place
+    chosen, _ = await arun(_chosen(store.place, name), store.place.driver)
+    return ViewState(node=chosen.get(asked.viewer))
+
+
+async def set_view_state(call: Call, asked: ViewerQuery, body: ViewState) -> ViewState:
+    """Remember the end of the branch that a viewer chose: beside the session, not in it."""
+    store, name = call.place
+    await call.view()  # there is such a session
+    await arun(_choose(store.place, name, asked.viewer, body.node), store.place.driver)
+    return body
+
+
+def _choose(place: Place, session: str, viewer: str, node: str | None) -> Steps[None]:
+    tries = 0
+    while True:
+        chosen, version = yield from _chosen(place, session)
+        if chosen.get(viewer) == node:
+            return
+        left = {name: there for name, there in chosen.items() if name != viewer}
+        newest = dict([*left.items(), *([(viewer, node)] if node is not None else [])][-VIEWERS_MAX:])
+        try:
+            yield from put_parcel(place, _parcel(session), msgspec.json.encode(newest), expect=version)
+        except ConflictError:
+            tries += 1
+            if tries == TRIES_MAX:
+                raise
+        else:
+            return
+
+
+def _chosen(place: Place, session: str) -> Steps[tuple[dict[str, str], Version]]:
+    """What each viewer chose, the one who chose last at the end, and the version of that."""
+    there = yield from get_parcel(place, _parcel(session))
+    if there is None:
+        return {}, ABSENT
+    content, version = there
+    return msgspec.json.decode(content, type=dict[str, str]), version
+
+
+def _parcel(session: str) -> str:
+    return f"viewers/{key_of((), session)}"

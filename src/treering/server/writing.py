@@ -1,0 +1,287 @@
+"""What can be recorded in a session over HTTP. Each function answers one route; its first line is what documents say.
+
+Whoever repeats a request with its `Idempotency-Key` gets the same answer, and nothing is recorded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from treering.api.async_session import AsyncSession
+from treering.errors import NotFoundError, UsageError
+from treering.kinds import Kind
+from treering.server.answers import Prepared, SessionCard
+from treering.server.call import Call
+from treering.server.changing import Opened, ids_of, opened, request_key
+from treering.server.limits import MESSAGES_MAX, NAME_CHARACTERS_MAX
+from treering.server.reading import card_of
+from treering.session.record import Appended
+from treering.session.recording import draft_of
+from treering.transcript.node import HERE, Draft, Here
+
+Messages = Annotated[list[Any], Meta(max_length=MESSAGES_MAX)]
+"""Each a JSON object with a role, or text from the user."""
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+LOOKED_AT = 100
+"""Newest checkpoints that a repeated commit is looked for among."""
+REQUEST = "request"
+"""The field of a checkpoint's metadata that holds the key of the request that made it."""
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is sent; the base of all such types."""
+
+
+class AppendBody(Body, frozen=True, kw_only=True):
+    """Messages to record."""
+
+    messages: Messages
+    head: str | None = None
+    """Append to this head instead of the current one."""
+    parent: str | UnsetType | None = UNSET
+    """Instead: the node to continue from, on a head of its own; null begins a new root."""
+    expect: str | UnsetType | None = UNSET
+    """The node that the head has to point to; null: it has none yet."""
+
+
+async def append(call: Call, body: AppendBody) -> Appended:
+    """Record messages in order, all or nothing; durable when it is answered."""
+    if body.parent is not UNSET and (body.head is not None or body.expect is not UNSET):
+        raise UsageError("messages go below a parent, or on a head", kind=Kind.REQUEST)
+    drafts = drafts_of(call, body.messages, HERE if body.parent is UNSET else body.parent)
+    async with opened(call) as there:
+        return await record(call, there, drafts, head=body.head, expect=body.expect)
+
+
+def drafts_of(call: Call, messages: Sequence[Any], parent: str | Here | None = HERE) -> list[Draft]:
+    """Return drafts of messages, with ids made of the key of the request if it has one.
+
+    Raises:
+        UsageError: One of them is no message.
+    """
+    drafts: list[Draft] = []
+    for message, name in zip(messages, ids_of(call, len(messages)), strict=True):
+        below = parent if isinstance(parent, Here) or not drafts else drafts[-1].id
+        drafts.append(msgspec.structs.replace(draft_of(message), id=name, parent=below))
+    return drafts
+
+
+async def record(
+    call: Call,
+    there: Opened,
+    drafts: Sequence[Draft],
+    *,
+    head: str | None = None,
+    expect: str | UnsetType | None = UNSET,
+) -> Appended:
+    """Record drafts. With `If-Match` the head must be where it was also when they are written."""
+    wanted: str | Here | None = HERE if isinstance(expect, UnsetType) else expect
+    if there.is_expected or not await holds(there.session, drafts):
+        session = there.writable()
+        if wanted is HERE and call.header("if-match") is not None and all(draft.parent is HERE for draft in drafts):
+            wanted = session.heads.get(head) if head is not None else session.node
+    fresh = request_key(call) is None  # then the ids were made just now
+    return await there.session.append(*drafts, head=head, expect=wanted, new_ids=fresh)
+
+
+async def holds(session: AsyncSession, drafts: Sequence[Draft]) -> bool:
+    """Whether an earlier request recorded these drafts."""
+    if not drafts:
+        return False
+    last = drafts[-1]
+    if last.type == "note":
+        return any(note.id == last.id for note in await session.notes(last.kind))
+    try:
+        await session.get(last.id or "", blobs=False)
+    except NotFoundError:
+        return False
+    return True
+
+
+class CommitBody(Body, frozen=True, kw_only=True):
+    """The end of a turn."""
+
+    messages: Messages = []
+    state: dict[str, Any] = {}
+    """Keys of the agent's state that changed, with their new values."""
+    drop: Annotated[list[str], Meta(max_length=MESSAGES_MAX)] = []
+    """Keys to remove."""
+    label: str | None = None
+    step: int | None = None
+    metadata: dict[str, Any] = {}
+    expect: str | UnsetType | None = UNSET
+    """The node that the head has to point to; null: it has none yet."""
+    expect_checkpoint: str | UnsetType | None = UNSET
+    """The checkpoint that has to be the newest of the head; null: there is none."""
+    merge: bool = False
+    """Set and drop these keys in the newest state, whatever it is by now."""
+
+
+async def commit(call: Call, body: CommitBody) -> Appended:
+    """End a turn: record messages and a checkpoint, all or nothing; durable when it is answered."""
+    key = request_key(call)
+    drafts = drafts_of(call, body.messages)
+    async with opened(call) as there:
+        if key is not None and (done := await _committed(there.session, key, drafts)) is not None:
+            return done
+        session = there.writable()
+        wanted: str | Here | None = HERE if isinstance(body.expect, UnsetType) else body.expect
+        if isinstance(wanted, Here) and call.header("if-match") is not None:
+            wanted = session.node
+        return await session.commit(
+            drafts,
+            state=body.state,
+            drop=body.drop,
+            label=body.label,
+            step=body.step,
+            metadata=body.metadata if key is None else {**body.metadata, REQUEST: key},
+            expect=wanted,
+            expect_checkpoint=HERE if isinstance(body.expect_checkpoint, UnsetType) else body.expect_checkpoint,
+            merge=body.merge,
+            new_ids=key is None,
+        )
+
+
+async def _committed(session: AsyncSession, key: str, drafts: Sequence[Draft]) -> Appended | None:
+    """What an earlier request with this key recorded."""
+    for made in reversed(await session.checkpoints(limit=LOOKED_AT)):
+        if made.metadata.get(REQUEST) == key:
+            return Appended(nodes=tuple([draft.id or "" for draft in drafts]), head=made.head, checkpoint=made.id)
+    return None
+
+
+class EditBody(Body, frozen=True, kw_only=True):
+    """Another version of a message."""
+
+    message: Any
+    """A JSON object with a role, or text from the user."""
+
+
+async def edit(call: Call, body: EditBody) -> Appended:
+    """Record another version of a message, beside it on a head of its own. No other head moves."""
+    async with opened(call) as there:
+        node = await there.session.get(call.name("node"), blobs=False)
+        return await record(call, there, drafts_of(call, [body.message], node.parent))
+
+
+async def regenerate(call: Call) -> Prepared:
+    """Prepare another answer: go back to what was asked on a new head, and tell what the model sees there."""
+    head = f"answer-{ids_of(call, 1)[0][-12:]}"
+    async with opened(call) as there:
+        node = await there.session.get(call.name("node"), blobs=False)
+        if node.parent is None:
+            raise UsageError("nothing was asked before the first message", kind=Kind.NODE)
+        if head not in there.session.heads:
+            await there.writable().branch(head, node=node.parent)
+        return Prepared(head=head, node=node.parent, context=await there.session.context_at(node.parent))
+
+
+class LabelBody(Body, frozen=True, kw_only=True):
+    """A label."""
+
+    label: Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)] | None
+    """null removes it."""
+
+
+async def label(call: Call, body: LabelBody) -> SessionCard:
+    """Label a node or a checkpoint, or remove its label."""
+    async with opened(call) as there:
+        name = call.name("node")
+        if (await there.session.labels()).get(name) != (body.label or None):
+            await there.writable().label(name, body.label)
+    return await card_of(call)
+
+
+async def retract(call: Call) -> SessionCard:
+    """Hide a node from the context and from pages."""
+    async with opened(call) as there:
+        node = await there.session.get(call.name("node"), blobs=False)
+        if not node.retracted:
+            await there.writable().retract(node.id)
+    return await card_of(call)
+
+
+async def unretract(call: Call) -> SessionCard:
+    """Show a retracted node again."""
+    async with opened(call) as there:
+        node = await there.session.get(call.name("node"), blobs=False)
+        if node.retracted:
+            await there.writable().unretract(node.id)
+    return await card_of(call)
+
+
+class SwitchBody(Body, frozen=True, kw_only=True):
+    """A head."""
+
+    head: str
+
+
+async def switch(call: Call, body: SwitchBody) -> SessionCard:
+    """Make another head the current one, with which the session is opened."""
+    async with opened(call) as there:
+        if there.session.head != body.head:
+            await there.writable().switch(body.head)
+    return await card_of(call)
+
+
+class RewindBody(Body, frozen=True, kw_only=True):
+    """A checkpoint."""
+
+    checkpoint: str
+
+
+async def rewind(call: Call, body: RewindBody) -> SessionCard:
+    """Go back to a checkpoint: its state, context and node together. Later nodes stay as a branch."""
+    async with opened(call) as there:
+        if not await _stands_at(there.session, body.checkpoint):
+            await there.writable().rewind(body.checkpoint)
+    return await card_of(call)
+
+
+async def _stands_at(session: AsyncSession, checkpoint: str) -> bool:
+    """Whether the session has the node, state, settings and context of a checkpoint: a rewind changes nothing then."""
+    if (await session.checkpoint(checkpoint)).info.node != session.node:
+        return False
+    found = await session.diff(checkpoint)
+    parts = (found.state, found.settings)
+    same = not any(each.added or each.changed or each.removed for each in parts)
+    return same and not (found.context.added or found.context.edited or found.context.removed)
+
+
+class BranchBody(Body, frozen=True, kw_only=True):
+    """A new head."""
+
+    head: Name
+    node: str | None = None
+    """Where it begins; by default where the session stands."""
+
+
+async def branch(call: Call, body: BranchBody) -> SessionCard:
+    """Make a new head and the current one of it; the old one stays where it is."""
+    async with opened(call) as there:
+        stands = there.session.head == body.head and there.session.node == (body.node or there.session.node)
+        if request_key(call) is None or not stands:
+            await there.writable().branch(body.head, node=body.node)
+    return await card_of(call)
+
+
+class ChangeBody(Body, frozen=True, kw_only=True):
+    """What to change on the card; what is left out stays."""
+
+    title: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+
+
+async def change(call: Call, body: ChangeBody) -> SessionCard:
+    """Set the title or the status of a session."""
+    async with opened(call) as there:
+        info = there.session.info
+        if not isinstance(body.title, UnsetType) and body.title != info.title:
+            await there.writable().set_title(body.title)
+        if not isinstance(body.status, UnsetType) and body.status != info.status:
+            await there.writable().set_status(body.status)
+    return await card_of(call)
