@@ -37,6 +37,14 @@ def test_messages_of_one_append_follow_each_other(store: Store) -> None:
         assert [session.get(node).role for node in session.path()] == ["user", "assistant", "tool"]
 
 
+def test_branches_in_the_first_append_have_heads_of_their_own(store: Store) -> None:
+    """A draft with a parent of its own in the append that creates a session takes no head from the others."""
+    with store.session("s") as session:
+        drafts = [user("a", id="a"), user("b", id="b", parent="a"), user("c", id="c", parent="a")]
+        done = session.append(*drafts, new_ids=True)
+        assert dict(session.heads) == {"main": "b", done.head: "c"}
+
+
 def test_commit_keeps_messages_and_state_together(backend: Backend) -> None:
     """A commit records nodes, state and checkpoint in one append; all of it is there after a kill."""
     session = backend.store().session("s")

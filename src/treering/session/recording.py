@@ -163,7 +163,7 @@ class Recording:
     def _aside(self, parent: str | None) -> str:
         """The head for a node below another parent: one that this append made and that ends there, or a new one."""
         known = next((head for head, node in self._asides.items() if node == parent), None)
-        taken = Heads(self.state.heads.heads | self._asides)
+        taken = Heads({**self.state.heads.heads, self.head: self.node} | self._asides)
         return known or taken.free_name(self.head)
 
     def move(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
