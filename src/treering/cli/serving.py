@@ -18,6 +18,7 @@ from treering.kinds import Kind
 
 TOKEN_VARIABLE = "TREERING_TOKEN"  # noqa: S105  # the name of a variable
 SHUTDOWN_SECONDS = 3
+BACKLOG = 128
 REQUESTS_AT_ONCE_MAX = 1000
 """Open streams included; more are answered with 503."""
 
@@ -175,6 +176,7 @@ def _listening(host: str, port: int) -> socket.socket:
     there.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         there.bind((host, port))
+        there.listen(BACKLOG)  # from now on requests wait, and are not refused
     except OSError as error:
         there.close()
         raise UsageError(

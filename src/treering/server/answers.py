@@ -160,6 +160,15 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The index does not have all that the sessions have yet: ask again in a while."""
 
 
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a conversation is."""
+
+    nodes: tuple[str, ...]
+    """Messages and results of tools in their order, recorded now or before."""
+    head: str
+    """The head that the last of them is on."""
+
+
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Where another answer goes, and what to give to the model for it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -43,6 +44,7 @@ def stream_of(messages: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
 async def _told(events: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:
     try:
         async for event in events:
+            await asyncio.sleep(0)  # others have their turn, and a client that is gone is noticed: a send need not wait
             yield message_of(event.type.value, event, identifier=event.after)
             if event.type is EventType.DELETION:
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from treering.server import events, reading, searching, sessions, writing
+from treering.server import events, reading, searching, sessions, shaping, writing
 from treering.server.route import EVENTS, Handler, Route
 
 SESSION: Final = "sessions/{key}"
@@ -35,6 +35,7 @@ READS: Final[Sequence[Route]] = (
     Route(
         method="GET", path=f"{SESSION}/blobs/{{sha256}}", handler=reading.blob, media_type="application/octet-stream"
     ),
+    Route(method="GET", path=f"{SESSION}/messages", handler=shaping.messages),
     Route(method="GET", path=f"{SESSION}/view-state", handler=sessions.view_state),
     Route(method="GET", path=f"{SESSION}/events", handler=events.events, media_type=EVENTS, headers=LAST),
 )
@@ -50,6 +51,7 @@ WRITES: Final[Sequence[Route]] = (
     _write("PATCH", SESSION, writing.change),
     _write("DELETE", SESSION, sessions.delete, 204),
     _write("POST", f"{SESSION}/messages", writing.append),
+    _write("POST", f"{SESSION}/import", shaping.import_messages),
     _write("POST", f"{SESSION}/commit", writing.commit),
     _write("POST", f"{NODE}/edit", writing.edit),
     _write("POST", f"{NODE}/regenerate", writing.regenerate),

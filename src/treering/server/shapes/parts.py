@@ -1,0 +1,212 @@
+"""The parts of a message, whatever shape it was recorded in, and the message that is recorded of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from treering import calls
+from treering.format.erasure import Erased
+from treering.messages import common
+
+ERASED: Final = "[erased]"
+ANY_IMAGE: Final = "image/*"
+"""The type of an image of which only the address is known."""
+_ROLES: Final = {"ai": "assistant", "model": "assistant", "human": "user", "developer": "system"}
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
+_MEDIA: Final = frozenset({"image", "image_url", "input_image", "document", "file", "input_file", "audio", "video"})
+
+
+class Text(msgspec.Struct, frozen=True):
+    """What was said."""
+
+    text: str
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """What a model thought before."""
+
+    text: str
+    signature: str | None = None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call of a tool."""
+
+    id: str
+    name: str
+    input: Any
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a call of a tool gave."""
+
+    call: str
+    output: Any
+    is_error: bool = False
+
+
+class Media(msgspec.Struct, frozen=True):
+    """An image or another file."""
+
+    url: str
+    """A `data:` URL if it has the bytes."""
+    media_type: str = ""
+    name: str = ""
+
+
+class Other(msgspec.Struct, frozen=True):
+    """A block that is none of these."""
+
+    block: Any
+
+
+Part: TypeAlias = Text | Thinking | Call | Result | Media | Other
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a conversation."""
+
+    id: str
+    parent: str | None
+    role: str
+    time_ms: int
+    payload: Any
+
+    @property
+    def parts(self) -> list[Part]:
+        """What it consists of."""
+        return parts_of(self.payload)
+
+
+def role_of(payload: Any) -> str:
+    """Return who speaks: `user`, `assistant`, `system`, `tool`, or what else a program calls it."""
+    role = common(payload).get("role") if isinstance(payload, Mapping) else None
+    return _ROLES.get(str(role), str(role or "user"))
+
+
+def parts_of(payload: Any) -> list[Part]:
+    """Take a message apart."""
+    if isinstance(payload, Erased):
+        return [Text(ERASED)]
+    if not isinstance(payload, Mapping):
+        return [Text(payload)] if isinstance(payload, str) else [Other(payload)]
+    message = common(payload)
+    content = message.get("content")
+    named = {each.place: each for each in calls.parts_of(message)}
+    if isinstance(whole := named.get(("", 0)), calls.Result):
+        return [Result(whole.id, content, _failed(message))]
+    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    thought = message.get("reasoning_content")
+    found: list[Part] = [Thinking(thought)] if isinstance(thought, str) and thought else []
+    found += [_part(block, named.get(("content", index))) for index, block in enumerate(blocks)]
+    beside = [each for place, each in named.items() if place[0] not in ("content", "")]
+    return found + [_call(each) for each in beside if isinstance(each, calls.Call)]
+
+
+def _part(block: Any, named: calls.Call | calls.Result | None) -> Part:
+    if isinstance(named, calls.Call):
+        return _call(named)
+    if isinstance(block, str):
+        return Text(block)
+    if not isinstance(block, Mapping):
+        return Other(block)
+    if isinstance(named, calls.Result):
+        return Result(named.id, block.get("content", block.get("output")), _failed(block))
+    kind = block.get("type")
+    if kind in _TEXTS and isinstance(text := block.get("text", block.get("refusal")), str):
+        return Text(text)
+    if kind == "thinking" and isinstance(thought := block.get("thinking"), str):
+        signature = block.get("signature")
+        return Thinking(thought, signature if isinstance(signature, str) else None)
+    return (_media(block) if kind in _MEDIA else None) or Other(block)
+
+
+def _call(call: calls.Call) -> Call:
+    given = call.arguments
+    if isinstance(given, str):
+        try:
+            given = msgspec.json.decode(given)
+        except (msgspec.DecodeError, RecursionError):
+            given = call.arguments
+    return Call(call.id, call.name, given)
+
+
+def _failed(block: Mapping[Any, Any]) -> bool:
+    return block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
+
+
+def _media(block: Mapping[Any, Any]) -> Media | None:
+    """Return what a block shows, from the ways in which APIs name the bytes or the address."""
+    source = block.get("source")
+    fields: Mapping[Any, Any] = source if isinstance(source, Mapping) else block
+    address = fields.get("url", fields.get("image_url", fields.get("file_data")))
+    if isinstance(address, Mapping):
+        address = address.get("url")
+    kind = fields.get("media_type", fields.get("mimeType", fields.get("mime_type")))
+    name = block.get("title", block.get("filename", block.get("name")))
+    data = fields.get("data")
+    if isinstance(data, str) and isinstance(kind, str):
+        address = f"data:{kind};base64,{data}"
+    if not isinstance(address, str):
+        return None
+    if not isinstance(kind, str) and address.startswith("data:"):
+        kind = address[len("data:") :].partition(";")[0]
+    if not isinstance(kind, str) and str(block.get("type")).endswith(("image", "image_url")):
+        kind = ANY_IMAGE
+    return Media(address, kind if isinstance(kind, str) else "", name if isinstance(name, str) else "")
+
+
+def payload_of(role: str, parts: Sequence[Part], **fields: object) -> dict[str, object]:
+    """Return the message to record: its content is text, or a list of blocks as the Anthropic API has them."""
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return {"role": role, "content": parts[0].text, **fields}
+    return {"role": role, "content": [*map(block_of, parts)], **fields}
+
+
+def block_of(part: Part) -> Any:
+    """Return a part as a block of the Anthropic API."""
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Thinking(text, signature):
+            return {"type": "thinking", "thinking": text, **({} if signature is None else {"signature": signature})}
+        case Call(name, tool, given):
+            return {"type": "tool_use", "id": name, "name": tool, "input": given}
+        case Result(call, output, failed):
+            block = {"type": "tool_result", "tool_use_id": call, "content": text_or_blocks(output)}
+            return {**block, "is_error": True} if failed else block
+        case Media():
+            return _media_block(part)
+        case Other(block):
+            return block
+
+
+def _media_block(media: Media) -> dict[str, object]:
+    head, comma, data = media.url.partition(";base64,")
+    if comma and head.startswith("data:"):
+        source = {"type": "base64", "media_type": head[len("data:") :], "data": data}
+    else:
+        source = {"type": "url", "url": media.url}
+    shown = (media.media_type or source.get("media_type", "")).startswith("image/")
+    return {"type": "image" if shown else "document", "source": source, **({"title": media.name} if media.name else {})}
+
+
+def text_or_blocks(output: Any) -> Any:
+    """Return the output of a tool as APIs take it: text, or blocks; other values become JSON."""
+    if output is None:
+        return ""
+    blocks = isinstance(output, list) and all(isinstance(each, Mapping) and "type" in each for each in output)
+    return output if isinstance(output, str) or blocks else json_text(output)
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON; what JSON lacks is written as text."""
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """Return all that was said, in one text."""
+    return "\n\n".join(part.text for part in parts if isinstance(part, Text))

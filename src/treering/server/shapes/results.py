@@ -1,0 +1,85 @@
+"""Results of tools: each finds its call, wherever in a conversation it stands."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from treering.server.shapes.kept import FIELD, difference
+from treering.server.shapes.parts import Call, Part, Result, Said, payload_of
+from treering.transcript.node import Draft
+
+
+class Results:
+    """The results in messages, by the ids of their calls; a call takes the first one that is left."""
+
+    def __init__(self, said: Iterable[Said] = ()) -> None:
+        self._left: dict[str, deque[Result]] = {}
+        for each in said:
+            for part in each.parts:
+                if isinstance(part, Result):
+                    self._left.setdefault(part.call, deque()).append(part)
+
+    @classmethod
+    def only(cls, result: Result | None) -> Results:
+        """Return what has at most one result."""
+        found = cls()
+        if result is not None:
+            found._left[result.call] = deque([result])
+        return found
+
+    def take(self, call: str) -> Result | None:
+        """Return the result of a call, which is gone then; None if there is none."""
+        left = self._left.get(call)
+        return left.popleft() if left else None
+
+
+class Words(NamedTuple):
+    """How the parts of one user interface are read and written."""
+
+    interface: str
+    read: Callable[[Mapping[str, Any]], Part | None]
+    """Returns what the content has for a part; None if models have no word for it."""
+    result: Callable[[Mapping[str, Any]], Result | None]
+    """Returns the result in a part that calls a tool."""
+    show: Callable[[Part, Results], dict[str, Any]]
+    """Returns the part that is shown for one of the content."""
+
+
+def drafts_of_message(
+    words: Words, name: str, role: str, parts: Sequence[Any], fields: Mapping[str, Any], *, parent: str | None
+) -> list[Draft]:
+    """Return drafts of a message and, behind it, of the results of its calls.
+
+    Args:
+        words: Of the interface.
+        name: The id of the message.
+        role: Its role.
+        parts: What it consists of.
+        fields: Its further fields, which the interface gets back.
+        parent: Its parent.
+    """
+    content: list[Part] = []
+    results: list[Result] = []
+    changes: list[dict[str, Any] | None] = []
+    for part in parts:
+        read = words.read(part) if isinstance(part, Mapping) else None
+        result = words.result(part) if isinstance(read, Call) else None
+        content += [read] if read is not None else []
+        results += [result] if result is not None else []
+        made = None if read is None else words.show(read, Results.only(result))
+        changes.append(difference(part if isinstance(part, Mapping) else {"value": part}, made))
+    kept = {**({"fields": dict(fields)} if fields else {}), **({"parts": changes} if any(changes) else {})}
+    beside = {FIELD: {"of": words.interface, **kept}} if kept else {}
+    drafts = [Draft(role=role, payload=payload_of(role, content, **beside), id=name, parent=parent)]
+    for result in results:
+        drafts.append(result_draft(result, message=name, parent=drafts[-1].id))
+    return drafts
+
+
+def result_draft(result: Result, *, message: str, parent: str | None) -> Draft:
+    """Return a draft of the result of a call, under an id made of those of message and call."""
+    payload = {"role": "tool", "tool_call_id": result.call, "content": result.output}
+    failed = {"is_error": True} if result.is_error else {}
+    return Draft(role="tool", payload={**payload, **failed}, id=f"{message}/{result.call}", parent=parent)

@@ -1,0 +1,235 @@
+"""What is read over HTTP is what the library says."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.server.clients import client, messages
+
+import treering
+from treering.server.keys import key_of, named_by
+
+
+def shown(value: object) -> Any:
+    """What the library's own JSON says of a value."""
+    return json.loads(treering.to_json(value))
+
+
+def test_reads_are_what_the_library_says(api: TestClient, folder: Path) -> None:
+    """Each read is the JSON of what the method of a view returns."""
+    view = treering.open(folder).view("trip")
+    _, answer = view.path()
+    checkpoints = view.checkpoints()
+    first = checkpoints[0].id
+    expected = {
+        "history?head=mountains": view.history(head="mountains", blobs=False),
+        "path": {"ids": view.path()},
+        "labels": view.labels(),
+        "problems": view.problems(),
+        "notes": view.notes(),
+        f"checkpoints/{first}": view.checkpoint(first),
+        f"diff?a={first}": view.diff(first),
+        "checkpoints": {"rows": checkpoints, "before": None},
+        "checkpoints?limit=1": {"rows": checkpoints[-1:], "before": checkpoints[-1].id},
+        "tree": {"rows": tuple(view.tree()), "offset": 0, "total": len(view.tree()), "end": view.stored().records},
+        f"nodes/{answer}": {
+            **shown(view.get(answer)),
+            "siblings": view.siblings(answer),
+            "children": view.children(answer),
+            "checkpoints": [each for each in checkpoints if each.node == answer],
+            "leaf": view.newest_leaf(answer),
+            "original": None,
+        },
+    }
+    for path, value in expected.items():
+        found = api.get(f"sessions/trip/{path}")
+        assert (found.status_code, found.json()) == (200, shown(value)), path
+
+
+def test_the_card_of_a_session(api: TestClient, folder: Path) -> None:
+    """The card has the facts of the session, its heads and state, and where its journal ends."""
+    view = treering.open(folder).view("trip")
+    card = api.get("sessions/trip?counts=true")
+    found = card.json()
+    assert found["info"] == shown(view.info)
+    assert (found["head"], found["heads"], found["state"]) == ("main", dict(view.heads), {"step": 1})
+    assert found["counts"] == {"labels": 0, "problems": 0, "leaves": 2, "stored": shown(view.stored())}
+    assert card.headers["etag"] == f'"{found["after"]}"'
+    assert api.get("sessions/trip").json()["counts"] is None
+
+
+def test_the_context_at_a_point(api: TestClient, folder: Path) -> None:
+    """The context at a node, at a checkpoint, and where the session stands."""
+    view = treering.open(folder).view("trip")
+    other = view.heads["mountains"]
+    at_node = api.get("sessions/trip/context", params={"node": other}).json()
+    assert at_node["items"] == shown(view.context_at(other))
+    assert at_node["state"] == {"step": 2}
+    checkpoint = view.checkpoints()[0]
+    at_checkpoint = api.get("sessions/trip/context", params={"checkpoint": checkpoint.id}).json()
+    assert at_checkpoint["items"] == shown(view.checkpoint(checkpoint.id).context)
+    here = api.get("sessions/trip/context").json()
+    assert (here["items"], here["state"]) == (shown(view.context), {"step": 1})
+
+
+def test_two_branches_from_where_they_part(api: TestClient, folder: Path) -> None:
+    """Two nodes have the last node common that both paths hold."""
+    view = treering.open(folder).view("trip")
+    question, sea = view.path()
+    found = api.get("sessions/trip/branches", params={"a": sea, "b": view.heads["mountains"]}).json()
+    assert found == {"common": question, "a": [sea], "b": [view.heads["mountains"]], "complete": True}
+
+
+def test_each_node_is_found_in_the_tree(api: TestClient, folder: Path) -> None:
+    """The row that is located shows the node, for each node."""
+    view = treering.open(folder).view("trip")
+    for node in view.nodes().ids:
+        offset = api.get("sessions/trip/tree/locate", params={"node": node}).json()["offset"]
+        row = api.get("sessions/trip/tree", params={"offset": offset, "limit": 1}).json()["rows"][0]
+        assert node in view.path(row["last"])[-row["count"] :]
+    assert api.get("sessions/trip/tree/locate?node=none").status_code == 404
+
+
+def test_a_window_of_a_long_tree(tmp_path: Path) -> None:
+    """Windows of a tree, put together, are the tree."""
+    with treering.open(tmp_path).session("s") as session:
+        root = session.append("root").node
+        session.append(*(treering.user(str(at), parent=root) for at in range(30)))
+    api = client(tmp_path)
+    whole = api.get("sessions/s/tree").json()
+    rows: list[Any] = []
+    while len(rows) < whole["total"]:
+        rows += api.get("sessions/s/tree", params={"offset": len(rows), "limit": 7}).json()["rows"]
+    assert rows == whole["rows"]
+
+
+def test_sessions_by_page_and_filter(tmp_path: Path) -> None:
+    """Pages follow each other by their cursor; filters, and a text, leave rows out; namespaces are shown on request."""
+    store = treering.open(tmp_path)
+    for at in range(5):
+        with store.session(f"s{at}", title=f"number {at}", project="odd" if at % 2 else "even") as session:
+            session.append("hi")
+    with store.namespace("org/42").namespace("x~y").session("..") as session:
+        session.append("below")
+    api = client(tmp_path)
+    first = api.get("sessions?limit=3").json()
+    rest = api.get("sessions", params={"limit": 3, "after": first["after"]}).json()
+    assert sorted(row["id"] for row in [*first["rows"], *rest["rows"]]) == [f"s{at}" for at in range(5)]
+    assert rest["after"] is None
+    assert {row["id"] for row in api.get("sessions?project=odd").json()["rows"]} == {"s1", "s3"}
+    searched = api.get("sessions?q=NUMBER 4").json()
+    assert ([row["id"] for row in searched["rows"]], searched["complete"]) == (["s4"], True)
+    below = [row for row in api.get("sessions?below=true").json()["rows"] if row["namespace"]]
+    assert [(row["id"], row["namespace"]) for row in below] == [("..", ["org/42", "x~y"])]
+    assert api.get(f"sessions/{below[0]['key']}").json()["info"]["first_prompt"] == "below"
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "..", ".", "a/b", "a~b", "a=b", "Ä", "%2e%2e", "\udc80", "x" * 300, "a\0b", "a b"]
+)
+def test_a_key_is_one_segment_and_leads_back(name: str) -> None:
+    """The key of any name needs no escape in a URL, leaves no folder, and stands for that name alone."""
+    key = key_of(["n", name], name)
+    assert named_by(key) == (("n", name), name)
+    assert not set(key) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.=~")
+    assert not any(part.startswith(".") for part in key.split("~"))
+
+
+@pytest.mark.parametrize("key", ["a=2", "a=zz", "=61", "a~", "~a", "..", "=2e", "a%2Fb"])
+def test_what_is_no_key_is_not_found(api: TestClient, key: str) -> None:
+    """A key that is written in another way than its own is no key."""
+    found = api.get(f"sessions/{key}/history")
+    assert found.status_code == 404
+    assert found.json()["error"]["type"] == "NotFoundError"
+
+
+def test_a_large_image_is_read_by_its_digest(tmp_path: Path) -> None:
+    """A page names it, and a browser may keep it for ever; what could hold a script is no page."""
+    store = treering.open(tmp_path)
+    image = base64.b64encode(b"\x89PNG\r\n\x1a\n" + os.urandom(50_000)).decode()
+    with store.session("s") as session:
+        source = {"type": "base64", "media_type": "image/png", "data": image}
+        session.append({"role": "user", "content": [{"type": "image", "source": source}]})
+        session.append({"role": "user", "content": "<script>" + "x" * 300_000})
+    api = client(tmp_path)
+    rows = api.get("sessions/s/history").json()["rows"]
+    picture = rows[1]["node"]["payload"]["content"][0]["source"]["data"]["$blob"]
+    found = api.get(f"sessions/s/blobs/{picture}")
+    assert found.content == base64.b64decode(image)
+    assert found.headers["content-type"] == "image/png"
+    assert "immutable" in found.headers["cache-control"]
+    text = api.get(f"sessions/s/blobs/{rows[0]['node']['payload']['content']['$blob']}")
+    assert text.headers["content-type"] == "application/octet-stream"
+    assert text.headers["content-disposition"] == "attachment"
+    for each in (found, text):
+        assert "sandbox" in each.headers["content-security-policy"]
+        assert each.headers["x-content-type-options"] == "nosniff"
+    inline = api.get("sessions/s/history?blobs=true&limit=1").json()["rows"][0]["node"]["payload"]["content"]
+    assert inline.startswith("<script>")
+
+
+@pytest.mark.parametrize(
+    "digest", ["0" * 64, "..%2f..%2ftreering.json", "%2e%2e%2ftreering.json", "x", "0" * 63 + "%00"]
+)
+def test_no_digest_leads_elsewhere(api: TestClient, digest: str) -> None:
+    """A digest that the session does not have is not found, whatever it is."""
+    assert api.get(f"sessions/trip/blobs/{digest}").status_code in {400, 404}
+
+
+def test_what_is_asked_is_checked(api: TestClient) -> None:
+    """Unknown parameters, those that occur twice, and numbers out of range are refused in a sentence."""
+    for query in ("limit=0", "limit=501", "limit=x", "unknown=1", "limit=1&limit=2", "retracted=perhaps"):
+        found = api.get(f"sessions/trip/history?{query}")
+        assert (found.status_code, found.json()["error"]["kind"]) == (400, "request"), query
+
+
+def test_what_others_write_is_seen_at_once(api: TestClient, folder: Path) -> None:
+    """A server keeps a view of a session, and looks before each answer."""
+    before = api.get("sessions/trip")
+    with treering.open(folder).session("trip") as session:
+        session.append("and then?")
+    after = api.get("sessions/trip")
+    assert after.json()["info"]["nodes"] == before.json()["info"]["nodes"] + 1
+    assert after.headers["etag"] != before.headers["etag"]
+    assert api.get("sessions/trip/history").json()["rows"][0]["node"]["payload"]["content"] == "and then?"
+
+
+def test_a_deleted_session_is_gone(api: TestClient, folder: Path) -> None:
+    """A session that was deleted is gone, and one of its name that is made later is another one."""
+    assert api.get("sessions/trip").status_code == 200
+    store = treering.open(folder)
+    store.delete("trip")
+    assert api.get("sessions/trip").status_code == 410
+    with store.session("trip") as session:
+        session.append("anew")
+    assert api.get("sessions/trip").json()["info"]["first_prompt"] == "anew"
+    assert api.get("sessions/never").status_code == 404
+
+
+def test_search(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server with search finds texts, and says in which session; others have no such path."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    api = client(folder, search=True)
+    found = api.get("search?q=mountains").json()
+    assert [(hit["key"], hit["role"]) for hit in found["hits"]] == [("trip", "assistant")]
+    assert api.get("search?q=sea&kinds=prompt&kinds=text&session=trip").json()["hits"][0]["snippet"] == "to the sea"
+    assert api.get("search?kinds=unknown").status_code == 400
+    assert client(folder).get("search?q=x").status_code == 404
+    assert api.get("").json()["features"] == {"search": True, "streams": False}
+
+
+def test_the_page_of_an_empty_session(tmp_path: Path) -> None:
+    """A session without messages has an empty page, tree and path."""
+    api = client(tmp_path)
+    key = api.post("sessions", json={"title": "empty"}).json()["key"]
+    assert api.get(f"sessions/{key}/history").json() == {"rows": [], "before": None}
+    assert api.get(f"sessions/{key}/tree").json()["rows"] == []
+    assert api.get(f"sessions/{key}/path").json() == {"ids": []}
+    api.post(f"sessions/{key}/messages", json={"messages": messages("hi")})
+    assert len(api.get(f"sessions/{key}/history").json()["rows"]) == 1

@@ -1,0 +1,254 @@
+"""What is recorded over HTTP, once however often it is sent, and not where others were first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.server.clients import client, messages
+
+import treering
+
+KEY = {"idempotency-key": "request-1"}
+
+
+def records(folder: Path, session: str = "trip") -> int:
+    """How many records a session has."""
+    return treering.open(folder).view(session).stored().records
+
+
+def test_a_session_is_created_once(tmp_path: Path) -> None:
+    """The card of a new session is answered, also to whoever asks again; another request of its name is refused."""
+    api = client(tmp_path)
+    for body in ({"title": "T", "project": "p"}, {"messages": messages("hi", "yes")}, {"id": "named"}):
+        headers = {"idempotency-key": f"make {body}"}
+        first, again = (api.post("sessions", json=body, headers=headers) for _ in range(2))
+        assert (first.status_code, again.status_code) == (201, 201)
+        assert first.json()["after"] == again.json()["after"]
+        assert first.json()["info"]["title"] == body.get("title", "")
+        other = api.post("sessions", json={"id": first.json()["info"]["id"]})
+        assert (other.status_code, other.json()["error"]["kind"]) == (409, "exists")
+    assert len(api.get("sessions").json()["rows"]) == 3
+
+
+def test_messages_are_appended_once(api: TestClient, folder: Path) -> None:
+    """A request that is sent again gets the same answer, and adds nothing, also at another worker."""
+    body = {"messages": messages("and then?", "home")}
+    first = api.post("sessions/trip/messages", json=body, headers=KEY)
+    end = records(folder)
+    again = [each.post("sessions/trip/messages", json=body, headers=KEY) for each in (api, client(folder))]
+    assert [each.json() for each in again] == [first.json()] * 2
+    assert [each.headers["etag"] for each in again] == [first.headers["etag"]] * 2
+    assert records(folder) == end
+    assert treering.open(folder).view("trip").path()[-2:] == tuple(first.json()["nodes"])
+    other = api.post("sessions/trip/messages", json={"messages": messages("another")}, headers=KEY)
+    assert (other.status_code, other.json()["error"]["kind"]) == (409, "duplicate_id")
+
+
+def test_a_branch_is_begun_below_any_node(api: TestClient, folder: Path) -> None:
+    """Messages go below a parent on a head of their own; null is a new root."""
+    question = treering.open(folder).view("trip").path()[0]
+    done = api.post("sessions/trip/messages", json={"messages": messages("a", "b"), "parent": question}).json()
+    view = treering.open(folder).view("trip")
+    assert view.path(done["nodes"][-1]) == (question, *done["nodes"])
+    assert view.heads[done["head"]] == done["nodes"][-1]
+    root = api.post("sessions/trip/messages", json={"messages": ["anew"], "parent": None}).json()
+    assert treering.open(folder).view("trip").path(root["nodes"][0]) == tuple(root["nodes"])
+
+
+def test_the_second_of_two_writers_is_told_where_the_heads_are(api: TestClient, folder: Path) -> None:
+    """With `If-Match`, or an expected node, nothing is written over what somebody else did."""
+    seen = api.get("sessions/trip")
+    with treering.open(folder).session("trip", shared=True) as session:
+        node = session.append("first").node
+    end = records(folder)
+    stale = {"if-match": seen.headers["etag"]}
+    requests: list[tuple[str, str, Any]] = [
+        ("POST", "messages", {"messages": ["second"]}),
+        ("POST", "commit", {"state": {"step": 9}}),
+        ("PATCH", "", {"title": "x"}),
+        ("POST", f"nodes/{node}/edit", {"message": "x"}),
+        ("POST", f"nodes/{node}/regenerate", {}),
+        ("POST", f"nodes/{node}/label", {"label": "x"}),
+        ("POST", f"nodes/{node}/retract", {}),
+        ("POST", "switch", {"head": "mountains"}),
+        ("POST", "branch", {"head": "x"}),
+        ("POST", "fork", {"id": "x"}),
+        ("POST", "import", {"messages": [{"id": "x", "role": "user", "parts": []}]}),
+        ("DELETE", "", None),
+    ]
+    for method, path, body in requests:
+        found = api.request(method, f"sessions/trip/{path}".rstrip("/"), json=body, headers=stale)
+        assert (found.status_code, found.json()["error"]["kind"]) == (409, "stale"), path
+    heads = dict(treering.open(folder).view("trip").heads)
+    told = api.post("sessions/trip/messages", json={"messages": ["second"]}, headers=stale).json()["error"]
+    assert told["head"] == heads
+    expected = api.post("sessions/trip/messages", json={"messages": ["second"], "expect": seen.json()["node"]})
+    assert (expected.status_code, expected.json()["error"]["type"]) == (409, "HeadMovedError")
+    assert expected.json()["error"]["head"] == heads
+    assert records(folder) == end
+    fresh = {"if-match": api.get("sessions/trip").headers["etag"]}
+    assert api.post("sessions/trip/messages", json={"messages": ["second"]}, headers=fresh).status_code == 200
+
+
+def _of(view: treering.View) -> dict[str, tuple[str, str, Any]]:
+    question, answer = view.path()
+    checkpoint = view.checkpoints()[0].id
+    return {
+        "append": ("POST", "messages", {"messages": ["more"]}),
+        "commit": ("POST", "commit", {"messages": ["more"], "state": {"step": 7}}),
+        "commit state": ("POST", "commit", {"state": {"step": 7}, "label": "here"}),
+        "edit": ("POST", f"nodes/{question}/edit", {"message": "when?"}),
+        "regenerate": ("POST", f"nodes/{answer}/regenerate", None),
+        "label": ("POST", f"nodes/{answer}/label", {"label": "good"}),
+        "retract": ("POST", f"nodes/{answer}/retract", None),
+        "switch": ("POST", "switch", {"head": "mountains"}),
+        "rewind": ("POST", "rewind", {"checkpoint": view.checkpoints()[1].id}),
+        "branch": ("POST", "branch", {"head": "new", "node": question}),
+        "title": ("PATCH", "", {"title": "new", "status": "done"}),
+        "import": ("POST", "import", {"messages": [{"id": "x", "role": "user", "parts": []}]}),
+        "fork": ("POST", "fork", {"node": question, "title": f"of {checkpoint}"}),
+    }
+
+
+VERBS = [
+    "append", "commit", "commit state", "edit", "regenerate", "label", "retract", "switch", "rewind", "branch", "title",
+    "import", "fork",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_write_can_be_sent_again(api: TestClient, folder: Path, verb: str) -> None:
+    """Whoever lost the answer sends the request again, with the same key and condition, and nothing more happens."""
+    method, path, body = _of(treering.open(folder).view("trip"))[verb]
+    headers = {**KEY, "if-match": api.get("sessions/trip").headers["etag"]}
+
+    def send(to: TestClient) -> Any:
+        return to.request(method, f"sessions/trip/{path}".rstrip("/"), json=body, headers=headers)
+
+    first = send(api)
+    assert first.status_code in {200, 201}, first.text
+    end = records(folder)
+    for again in (send(api), send(client(folder))):
+        assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert records(folder) == end
+
+
+def test_an_edit_is_a_sibling(api: TestClient, folder: Path) -> None:
+    """An edited message stands beside the old one, on a head of its own, and no other head moves."""
+    view = treering.open(folder).view("trip")
+    question = view.path()[0]
+    done = api.post(f"sessions/trip/nodes/{question}/edit", json={"message": "when?"}).json()
+    after = treering.open(folder).view("trip")
+    assert after.siblings(done["nodes"][0]).nodes == (question, done["nodes"][0])
+    assert {name: after.heads[name] for name in view.heads} == dict(view.heads)
+    assert after.head == view.head
+    rows = api.get("sessions/trip/history", params={"head": done["head"]}).json()["rows"]
+    assert [(row["sibling"], row["siblings"]) for row in rows] == [(1, 2)]
+
+
+def test_another_answer_is_prepared(api: TestClient, folder: Path) -> None:
+    """The new head stands at what was asked, and what the model sees there is answered."""
+    question, answer = treering.open(folder).view("trip").path()
+    made = api.post(f"sessions/trip/nodes/{answer}/regenerate").json()
+    assert (made["node"], [item["message"]["content"] for item in made["context"]]) == (question, ["where to?"])
+    done = api.post(
+        "sessions/trip/messages", json={"messages": [{"role": "assistant", "content": "north"}], "head": made["head"]}
+    )
+    view = treering.open(folder).view("trip")
+    assert view.path(done.json()["nodes"][0]) == (question, done.json()["nodes"][0])
+    assert api.post(f"sessions/trip/nodes/{question}/regenerate").status_code == 400
+
+
+def test_navigation_and_edits(api: TestClient, folder: Path) -> None:
+    """Labels, retracting, switching, rewinding, branching, title and status do what the methods of a session do."""
+    view = treering.open(folder).view("trip")
+    question, answer = view.path()
+    api.post(f"sessions/trip/nodes/{answer}/label", json={"label": "good"})
+    assert api.get("sessions/trip/labels").json() == {answer: "good"}
+    api.post(f"sessions/trip/nodes/{answer}/label", json={"label": None})
+    assert api.get("sessions/trip/labels").json() == {}
+    api.post(f"sessions/trip/nodes/{answer}/retract")
+    assert [row["node"]["id"] for row in api.get("sessions/trip/history").json()["rows"]] == [question]
+    api.post(f"sessions/trip/nodes/{answer}/unretract")
+    assert len(api.get("sessions/trip/history").json()["rows"]) == 2
+    assert api.post("sessions/trip/switch", json={"head": "mountains"}).json()["state"] == {"step": 2}
+    assert api.post("sessions/trip/switch", json={"head": "valley"}).status_code == 404
+    rewound = api.post("sessions/trip/rewind", json={"checkpoint": view.checkpoints()[0].id}).json()
+    assert (rewound["node"], rewound["state"]) == (answer, {"step": 1})
+    branched = api.post("sessions/trip/branch", json={"head": "third", "node": question}).json()
+    assert (branched["head"], branched["node"]) == ("third", question)
+    changed = api.patch("sessions/trip", json={"title": "new", "status": "done"}).json()["info"]
+    assert (changed["title"], changed["status"]) == ("new", "done")
+
+
+def test_a_fork_is_a_session(api: TestClient, folder: Path) -> None:
+    """The card of the new session is answered; it names its parent."""
+    question = treering.open(folder).view("trip").path()[0]
+    made = api.post("sessions/trip/fork", json={"node": question, "id": "other trip", "title": "F"})
+    card = made.json()
+    assert (made.status_code, card["info"]["parent_session"], card["info"]["title"]) == (201, "trip", "F")
+    assert api.get(f"sessions/{card['key']}/path").json() == {"ids": [question]}
+    assert api.post("sessions/trip/fork", json={"id": "other trip"}).status_code == 409
+
+
+def test_a_deleted_session_is_deleted_once(api: TestClient) -> None:
+    """Deleting again is harmless, and what viewers chose in it is gone as well."""
+    node = api.get("sessions/trip").json()["node"]
+    api.put("sessions/trip/view-state?viewer=me", json={"node": node})
+    assert [api.delete("sessions/trip", headers=KEY).status_code for _ in range(2)] == [204, 204]
+    assert api.get("sessions/trip").status_code == 410
+    api.post("sessions", json={"id": "trip"})
+    assert api.get("sessions/trip/view-state?viewer=me").json() == {"node": None}
+
+
+def test_the_choice_of_each_viewer_is_kept_beside_the_session(api: TestClient, folder: Path) -> None:
+    """It is there after a restart, for some viewers; the session has no record of it, and is not changed."""
+    node = api.get("sessions/trip").json()["heads"]["mountains"]
+    end = records(folder)
+    for viewer in range(70):
+        assert api.put(f"sessions/trip/view-state?viewer=v{viewer}", json={"node": node}).json() == {"node": node}
+    after = client(folder)
+    assert after.get("sessions/trip/view-state?viewer=v69").json() == {"node": node}
+    assert after.get("sessions/trip/view-state?viewer=v0").json() == {"node": None}  # 64 are kept
+    after.put("sessions/trip/view-state?viewer=v69", json={"node": None})
+    assert api.get("sessions/trip/view-state?viewer=v69").json() == {"node": None}
+    assert records(folder) == end
+
+
+def test_a_session_that_somebody_has_for_himself(api: TestClient, folder: Path) -> None:
+    """Writing is refused, with who has it; reading goes on."""
+    with treering.open(folder).session("trip") as session:
+        session.append("mine")
+        held = api.post("sessions/trip/messages", json={"messages": ["yours"]})
+        assert (held.status_code, held.json()["error"]["type"]) == (423, "SessionHeldError")
+        assert api.get("sessions/trip/history").status_code == 200
+
+
+def test_bodies_are_checked(api: TestClient, folder: Path) -> None:
+    """What is no JSON, of another shape or type, too long or nested without end is refused, and nothing is written."""
+    end, path = records(folder), "sessions/trip/messages"
+    as_json = {"content-type": "application/json"}
+    refused: list[tuple[int, Any]] = [
+        (400, api.post(path, content=b"{", headers=as_json)),
+        (400, api.post(path, json={"messages": 1})),
+        (400, api.post(path, json={"messages": ["x"], "unknown": 1})),
+        (400, api.post(path, json={"messages": [1]})),
+        (400, api.post(path, json={"messages": []})),
+        (400, api.post(path, json={"messages": ["x"] * 1001})),
+        (400, api.post(path, json={"messages": ["x"], "parent": None, "head": "main"})),
+        (400, api.post(path, content=b'{"messages": ["\xff"]}', headers=as_json)),
+        (400, api.post(path, content=b'{"messages": [' + b"[" * 100_000, headers=as_json)),
+        (400, api.post(path, content=b'{"messages": ["x"]}', headers={"content-type": "text/plain"})),
+        (400, api.post(path, content=b"messages=x", headers={"content-type": "application/x-www-form-urlencoded"})),
+        (413, api.post(path, content=b" " * (17 * 1024 * 1024), headers=as_json)),
+        (404, api.post(path, json={"messages": ["x"], "parent": "nobody"})),
+        (404, api.post(path, json={"messages": ["x"], "head": "nobody"})),
+        (400, api.post(path, json={"messages": ["x"]}, headers={"idempotency-key": "x" * 201})),
+    ]
+    for status, answer in refused:
+        assert answer.status_code == status, answer.text
+        assert answer.json()["error"]["message"]
+    assert records(folder) == end
