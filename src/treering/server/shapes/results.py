@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from treering.server.shapes.kept import FIELD, difference
-from treering.server.shapes.parts import Call, Part, Result, Said, payload_of
+from treering.server.shapes.parts import Call, Part, Result, Said, block_of, parts_of, payload_of
 from treering.transcript.node import Draft
 
 
@@ -68,7 +68,7 @@ def drafts_of_message(
         result = words.result(part) if isinstance(read, Call) else None
         content += [read] if read is not None else []
         results += [result] if result is not None else []
-        made = None if read is None else words.show(read, Results.only(result))
+        made = None if read is None else words.show(_as_read_again(role, read), Results.only(result))
         changes.append(difference(part if isinstance(part, Mapping) else {"value": part}, made))
     kept = {**({"fields": dict(fields)} if fields else {}), **({"parts": changes} if any(changes) else {})}
     beside = {FIELD: {"of": words.interface, **kept}} if kept else {}
@@ -76,6 +76,11 @@ def drafts_of_message(
     for result in results:
         drafts.append(result_draft(result, message=name, parent=drafts[-1].id))
     return drafts
+
+
+def _as_read_again(role: str, part: Part) -> Part:
+    """Return a part as it is found in the message that is recorded: blocks have no place for some facts."""
+    return parts_of({"role": role, "content": [block_of(part)]})[0]
 
 
 def result_draft(result: Result, *, message: str, parent: str | None) -> Draft:

@@ -1,0 +1,163 @@
+"""Shapes of messages: what an interface sent comes back as it was, and model APIs get what they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from tests.sampling import few
+
+from treering.format.erasure import Erased
+from treering.server.shapes import anthropic, assistant_ui, openai, ui
+from treering.server.shapes.parts import Call, Media, Other, Result, Said, Text, Thinking, parts_of, role_of
+from treering.transcript.node import Draft
+
+words = st.text(min_size=1, max_size=8)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(words, json_values, max_size=3)
+ids = st.uuids().map(str)
+
+
+def _with(fixed: dict[str, Any], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({**{name: st.just(value) for name, value in fixed.items()}, **fields})
+
+
+ui_parts = st.one_of(
+    _with({"type": "text"}, text=st.text(max_size=20)),
+    _with({"type": "text", "state": "done"}, text=words, providerMetadata=objects),
+    _with({"type": "reasoning"}, text=words),
+    _with({"type": "reasoning"}, text=words, providerMetadata=words.map(lambda s: {"anthropic": {"signature": s}})),
+    _with({"type": "file"}, url=words.map("https://x/{}".format), mediaType=st.sampled_from(["image/png", "text/csv"])),
+    _with({"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,AAAA"}, filename=words),
+    _with({"type": "tool-look", "state": "input-available"}, toolCallId=ids, input=objects),
+    _with({"type": "tool-look", "state": "output-available"}, toolCallId=ids, input=objects, output=json_values),
+    _with({"type": "tool-look", "state": "output-error"}, toolCallId=ids, input=objects, errorText=words),
+    _with(
+        {"type": "dynamic-tool", "toolName": "x", "state": "output-available"},
+        toolCallId=ids,
+        input=objects,
+        output=words,
+    ),
+    _with({"type": "step-start"}),
+    _with({"type": "source-url"}, sourceId=words, url=words),
+    _with({"type": "data-chart"}, data=json_values),
+)
+ui_messages = st.lists(
+    st.fixed_dictionaries(
+        {"id": ids, "role": st.sampled_from(["user", "assistant", "system"]), "parts": st.lists(ui_parts, max_size=5)},
+        optional={"metadata": objects},
+    ),
+    max_size=5,
+    unique_by=lambda message: message["id"],
+)
+assistant_parts = st.one_of(
+    _with({"type": "text"}, text=st.text(max_size=20)),
+    _with({"type": "reasoning"}, text=words),
+    _with({"type": "image"}, image=words.map("https://x/{}".format)),
+    _with({"type": "image", "image": "data:image/png;base64,AAAA"}, filename=words),
+    _with({"type": "file", "data": "data:text/csv;base64,AAAA", "mimeType": "text/csv"}, filename=words),
+    _with({"type": "tool-call", "toolName": "look", "argsText": "{}"}, toolCallId=ids, args=objects),
+    _with(
+        {"type": "tool-call", "toolName": "look", "argsText": "{}"}, toolCallId=ids, args=objects, result=json_values
+    ),
+    _with({"type": "source", "sourceType": "url"}, id=words, url=words),
+)
+
+
+@st.composite
+def repositories(draw: st.DrawFn) -> dict[str, Any]:
+    """All branches of a thread, as assistant-ui exports it."""
+    names = draw(st.lists(ids, min_size=1, max_size=6, unique=True))
+    items = []
+    for at, name in enumerate(names):
+        role = draw(st.sampled_from(["user", "assistant", "system"]))
+        usual = {
+            "assistant": {"status": {"type": "complete", "reason": "stop"}, "metadata": {"custom": draw(objects)}},
+            "user": {"attachments": [], "metadata": {"custom": {}}},
+            "system": {"metadata": {"custom": {}}},
+        }[role]
+        content = draw(st.lists(assistant_parts, max_size=4))
+        message = {"id": name, "role": role, "content": content, "createdAt": "2026-01-02T03:04:05.678Z", **usual}
+        items.append({"parentId": draw(st.sampled_from([None, *names[:at]])), "message": message})
+    return {"headId": draw(st.sampled_from(names)), "messages": items}
+
+
+def recorded(drafts: list[Draft]) -> list[Said]:
+    """What is read again of drafts."""
+    return [
+        Said(
+            id=str(draft.id),
+            parent=draft.parent if isinstance(draft.parent, str) else None,
+            role=role_of(draft.payload),
+            time_ms=0,
+            payload=draft.payload,
+        )
+        for draft in drafts
+    ]
+
+
+@settings(max_examples=few(40, 400), deadline=None)
+@given(ui_messages)
+def test_messages_of_the_ai_sdk_come_back_as_they_were(messages: list[dict[str, Any]]) -> None:
+    """All parts in their order, with all their fields; ids of messages are those of nodes."""
+    assert ui.messages_of(recorded(ui.drafts_of(messages))) == messages
+
+
+@settings(max_examples=few(40, 400), deadline=None)
+@given(repositories())
+def test_a_repository_of_assistant_ui_comes_back_as_it_was(repository: dict[str, Any]) -> None:
+    """All branches, and which of them is shown."""
+    drafts, end = assistant_ui.drafts_of(repository["messages"], repository["headId"])
+    said = recorded(drafts)
+    parents = {each.id: each.parent for each in said}
+    assert assistant_ui.repository_of(said, parents, end) == repository
+
+
+@settings(max_examples=few(30, 200), deadline=None)
+@given(ui_messages)
+def test_what_an_interface_sent_is_what_model_apis_take(messages: list[dict[str, Any]]) -> None:
+    """No field of the interface is in what goes to a model; each call of a tool is there, and each result names one."""
+    said = recorded(ui.drafts_of(messages))
+    for found in (anthropic.messages_of(said).messages, openai.messages_of(said)):
+        assert "ui" not in {name for message in found for name in message}
+    blocks = [b for m in anthropic.messages_of(said).messages if isinstance(m["content"], list) for b in m["content"]]
+    called = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    answered = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    wanted = [p["toolCallId"] for m in messages if m["role"] != "system" for p in m["parts"] if "toolCallId" in p]
+    assert called == wanted
+    assert set(answered) >= {name for name in answered if name in called}
+
+
+PAYLOADS: list[tuple[Any, list[Any]]] = [
+    ("hi", [Text("hi")]),
+    ({"role": "user", "content": "hi"}, [Text("hi")]),
+    ({"role": "assistant", "content": None}, []),
+    ({"role": "assistant", "content": [{"type": "thinking", "thinking": "a", "signature": "s"}]}, [Thinking("a", "s")]),
+    ({"role": "assistant", "content": "x", "reasoning_content": "why"}, [Thinking("why"), Text("x")]),
+    ({"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}}]},
+     [Call("c", "n", {"a": 1})]),
+    ({"role": "assistant", "content": None, "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "n", "arguments": '{"a":1}'}}]}, [Call("c", "n", {"a": 1})]),
+    ({"role": "tool", "tool_call_id": "c", "content": "out"}, [Result("c", "out")]),
+    ({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "out", "is_error": True}]},
+     [Result("c", "out", True)]),
+    ({"role": "user", "content": [{"toolResult": {"toolUseId": "c", "status": "error", "content": [{"text": "x"}]}}]},
+     [Result("c", [{"type": "text", "text": "x"}], True)]),
+    ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]},
+     [Media("https://x/y.png", "image/*")]),
+    ({"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}]},
+     [Media("data:image/png;base64,AA", "image/png")]),
+    ({"role": "user", "content": [{"type": "odd"}]}, [Other({"type": "odd"})]),
+    (Erased(sha256="0" * 64), [Text("[erased]")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("payload", "parts"), PAYLOADS)
+def test_messages_of_all_apis_are_taken_apart(payload: Any, parts: list[Any]) -> None:
+    """Whatever shape a message was recorded in, its parts are the same few kinds."""
+    assert parts_of(payload) == parts
