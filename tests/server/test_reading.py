@@ -221,7 +221,7 @@ def test_search(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert api.get("search?q=sea&kinds=prompt&kinds=text&session=trip").json()["hits"][0]["snippet"] == "to the sea"
     assert api.get("search?kinds=unknown").status_code == 400
     assert client(folder).get("search?q=x").status_code == 404
-    assert api.get("").json()["features"] == {"search": True, "streams": False}
+    assert api.get("").json()["features"] == {"search": True, "streams": True}
 
 
 def test_the_page_of_an_empty_session(tmp_path: Path) -> None:

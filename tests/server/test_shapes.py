@@ -53,7 +53,7 @@ ui_messages = st.lists(
         optional={"metadata": objects},
     ),
     max_size=5,
-    unique_by=lambda message: message["id"],
+    unique_by=lambda message: str(message["id"]),
 )
 assistant_parts = st.one_of(
     _with({"type": "text"}, text=st.text(max_size=20)),
@@ -76,7 +76,7 @@ def repositories(draw: st.DrawFn) -> dict[str, Any]:
     items = []
     for at, name in enumerate(names):
         role = draw(st.sampled_from(["user", "assistant", "system"]))
-        usual = {
+        usual: dict[str, Any] = {
             "assistant": {"status": {"type": "complete", "reason": "stop"}, "metadata": {"custom": draw(objects)}},
             "user": {"attachments": [], "metadata": {"custom": {}}},
             "system": {"metadata": {"custom": {}}},
@@ -142,7 +142,8 @@ PAYLOADS: list[tuple[Any, list[Any]]] = [
     ({"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}}]},
      [Call("c", "n", {"a": 1})]),
     ({"role": "assistant", "content": None, "tool_calls": [
-        {"id": "c", "type": "function", "function": {"name": "n", "arguments": '{"a":1}'}}]}, [Call("c", "n", {"a": 1})]),
+        {"id": "c", "type": "function", "function": {"name": "n", "arguments": '{"a":1}'}}]},
+     [Call("c", "n", {"a": 1})]),
     ({"role": "tool", "tool_call_id": "c", "content": "out"}, [Result("c", "out")]),
     ({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "out", "is_error": True}]},
      [Result("c", "out", True)]),
@@ -150,7 +151,8 @@ PAYLOADS: list[tuple[Any, list[Any]]] = [
      [Result("c", [{"type": "text", "text": "x"}], True)]),
     ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]},
      [Media("https://x/y.png", "image/*")]),
-    ({"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}]},
+    ({"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}]},
      [Media("data:image/png;base64,AA", "image/png")]),
     ({"role": "user", "content": [{"type": "odd"}]}, [Other({"type": "odd"})]),
     (Erased(sha256="0" * 64), [Text("[erased]")]),

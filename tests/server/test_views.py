@@ -31,7 +31,7 @@ def long_session(store: treering.Store, nodes: int) -> None:
 
 
 def test_a_warm_page_asks_once_whether_something_changed(tmp_path: Path, asked: list[RequestBatch]) -> None:
-    """A page that was shown before takes one conditional read of the tail, answered without a body, and its payloads."""
+    """A page that was shown before takes a conditional read of the tail, answered without a body, and its payloads."""
     long_session(treering.open(tmp_path), 500)
     api = client(treering.aopen(tmp_path, observer=asked.append))
     first = api.get("sessions/long/history").json()

@@ -11,6 +11,8 @@ from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.search.find import Hit
 from treering.session.content import ContextItem
 from treering.session.lease import Lease
+from treering.session.record import Appended
+from treering.session.streams import OpenStream
 from treering.session.verbs.open_calls import OpenCall
 from treering.session.verbs.reading import SessionSize, Siblings
 from treering.store.info import SessionInfo
@@ -69,6 +71,8 @@ class SessionCard(msgspec.Struct, frozen=True, kw_only=True):
     last_usage: Mapping[str, int | float]
     lease: Lease | None
     open_calls: tuple[OpenCall, ...]
+    streams: tuple[OpenStream, ...]
+    """Answers that are being written."""
     end: int
     """The number of records."""
     after: str
@@ -167,6 +171,23 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """Messages and results of tools in their order, recorded now or before."""
     head: str
     """The head that the last of them is on."""
+
+
+class StreamPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an answer is."""
+
+    id: str
+    """Of the stream, and of the node that it becomes."""
+    offset: int
+    """Where the next piece begins."""
+
+
+class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How an answer ended."""
+
+    outcome: str
+    recorded: Appended | None
+    """Its node; None: it failed, and is still open."""
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from treering.server.pages import pages
 from treering.server.route import Route
 from treering.server.searching import Searches
 from treering.server.security import Guard, TokenCheck
+from treering.server.streaming import Writers
 from treering.server.table import ROUTES
 from treering.server.views import Views
 
@@ -58,7 +59,9 @@ def app(
     if (store is None) == (store_for is None):
         raise UsageError("a server needs a store, or a function from a request to one", kind=Kind.OPTIONS)
     choose: StoreFor = store_for if store_for is not None else lambda _: store  # type: ignore[assignment,return-value]
-    service = Service(store_for=choose, read_only=read_only, views=Views(), searches=Searches() if search else None)
+    service = Service(
+        store_for=choose, read_only=read_only, views=Views(), searches=Searches() if search else None, writers=Writers()
+    )
     api = [Path(f"/{route.path}", _endpoint(route, service), methods=[route.method]) for route in ROUTES]
     return Starlette(
         routes=[*pages(API), Mount(API, routes=api, middleware=[Middleware(TokenCheck, token=token)])],

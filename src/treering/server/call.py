@@ -20,6 +20,7 @@ from treering.store.info import SessionInfo
 
 if TYPE_CHECKING:
     from treering.server.searching import Searches
+    from treering.server.streaming import Writers
 
 StoreFor = Callable[[Request], AsyncStore | Awaitable[AsyncStore]]
 """Returns the store of whoever sent a request; raises `starlette.exceptions.HTTPException` if there is none."""
@@ -33,6 +34,7 @@ class Service(NamedTuple):
     views: Views
     searches: Searches | None
     """None: this server has no search."""
+    writers: Writers
 
 
 class Call:

@@ -20,6 +20,12 @@ VIEWS_MAX: Final = 64
 """Views that are kept open, one for each session asked for lately."""
 VIEW_NODES_MAX: Final = 1_000_000
 """Nodes in all kept views together; a view of a session whose tree was looked at has about 100 bytes for each."""
+STREAMS_MAX: Final = 1000
+"""Answers that one worker writes at a time; each has an open session."""
+STREAM_IDLE_SECONDS: Final = 60.0
+"""A client that sends no piece for so long is taken for dead. Models think for some seconds before a tool."""
+STREAM_POLL_SECONDS: Final = 0.2
+"""Between two looks at an answer that somebody follows."""
 HEARTBEAT_SECONDS: Final = 15
 """Proxies end a response that is silent for a minute, many after 30 seconds."""
 POLL_SECONDS: Final = 1.0

@@ -48,7 +48,7 @@ async def about(call: Call) -> About:
     return About(
         version=treering.__version__,
         read_only=call.service.read_only,
-        features={"search": call.service.searches is not None, "streams": False},
+        features={"search": call.service.searches is not None, "streams": True},
     )
 
 
@@ -139,6 +139,7 @@ async def card_of(call: Call, *, counts: bool = False) -> SessionCard:
         last_usage=view.last_usage,
         lease=view.lease,
         open_calls=await view.open_calls(),
+        streams=await view.open_streams(),
         end=kept.end,
         after=kept.place,
         counts=counted,

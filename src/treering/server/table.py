@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from treering.server import events, reading, searching, sessions, shaping, writing
+from treering.server import events, reading, searching, sessions, shaping, streaming, writing
 from treering.server.route import EVENTS, Handler, Route
 
 SESSION: Final = "sessions/{key}"
@@ -65,4 +65,20 @@ WRITES: Final[Sequence[Route]] = (
     _write("PUT", f"{SESSION}/view-state", sessions.set_view_state),
 )
 
-ROUTES: Final[Sequence[Route]] = (*READS, *WRITES)
+STREAMS: Final[Sequence[Route]] = (
+    Route(method="GET", path=f"{SESSION}/streams", handler=streaming.streams),
+    Route(
+        method="GET",
+        path=f"{SESSION}/streams/{{stream}}/events",
+        handler=streaming.stream_events,
+        media_type=EVENTS,
+        headers=LAST,
+    ),
+    _write("POST", f"{SESSION}/streams", streaming.begin_stream, 201),
+    _write("POST", f"{SESSION}/streams/{{stream}}/pieces", streaming.write_piece),
+    _write("POST", f"{SESSION}/streams/{{stream}}/end", streaming.end_stream),
+    _write("POST", f"{SESSION}/streams/{{stream}}/keep", streaming.keep_stream),
+    _write("POST", f"{SESSION}/streams/{{stream}}/discard", streaming.discard_stream, 204),
+)
+
+ROUTES: Final[Sequence[Route]] = (*READS, *WRITES, *STREAMS)

@@ -1,0 +1,304 @@
+"""Answers while they are being written, over HTTP: written piece by piece, and followed from any offset.
+
+Rule 1: a piece names the offset where it begins. One that begins before the end is there already, and is not written
+again; one that begins behind it is refused with the offset to go on from.
+Rule 2: the worker that began a stream writes it. Another one that is sent a piece of it takes it over, as after a
+restart, and goes on at what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from msgspec import Meta
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
+
+from treering.api.async_session import AsyncSession
+from treering.errors import ConflictError, NotFoundError, StreamLostError, TreeringError, UsageError
+from treering.ids import uptime
+from treering.kinds import Kind
+from treering.server.answers import StreamEnd, StreamPlace
+from treering.server.call import Call
+from treering.server.changing import opened, request_key
+from treering.server.errors import failure_of
+from treering.server.events import message_of, stream_of
+from treering.server.limits import STREAM_IDLE_SECONDS, STREAM_POLL_SECONDS, STREAMS_MAX
+from treering.server.route import Query
+from treering.server.writing import Body, Name, holds
+from treering.session.record import Appended
+from treering.session.streams import OpenStream, Piece, PieceKind
+from treering.transcript.node import Draft
+
+if TYPE_CHECKING:
+    from treering.api.async_streaming import AsyncStreamWriter
+
+Key = tuple[int, str, str, str]
+"""Driver, prefix, session and stream."""
+
+
+class Held:
+    """A stream that this worker writes, and the session that is open for it."""
+
+    def __init__(self, session: AsyncSession, writer: AsyncStreamWriter, request: str | None) -> None:
+        self.session = session
+        self.writer = writer
+        self.request = request
+        """The key of the request that began it."""
+        self.used = uptime()
+        self.lock = asyncio.Lock()
+
+
+class Writers:
+    """The streams that this worker writes; one whose client sends nothing is given up, so that readers learn of it.
+
+    Args:
+        most: How many there may be.
+        idle_seconds: How long a client may send nothing.
+    """
+
+    def __init__(self, *, most: int = STREAMS_MAX, idle_seconds: float = STREAM_IDLE_SECONDS) -> None:
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._held: dict[Key, Held] = {}
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    async def begin(self, call: Call, role: str, head: str | None) -> Held:
+        """Begin a stream where a session stands, or on another head, which becomes the current one.
+
+        Raises:
+            UsageError: Too many are open.
+        """
+        if (known := self._begun_by(call)) is not None:
+            return known
+        session = await self._session(call)
+        try:
+            if head is not None and head != session.head:
+                await session.switch(head)
+            return self._keep(call, session, await session.stream(role))
+        except BaseException:
+            await session.close()
+            raise
+
+    def _begun_by(self, call: Call) -> Held | None:
+        """What the same request began before."""
+        request, place = request_key(call), _key(call, "")[:-1]
+        same = (held for key, held in self._held.items() if key[:-1] == place and held.request == request)
+        return next(same, None) if request is not None else None
+
+    async def get(self, call: Call, stream: str) -> Held:
+        """Return a stream to go on with; one that another worker began is taken over.
+
+        Raises:
+            NotFoundError: No such stream is open.
+        """
+        held = self._held.get(_key(call, stream))
+        if held is not None:
+            held.used = uptime()
+            return held
+        session = await self._session(call)
+        try:
+            return self._keep(call, session, await session.continue_stream(stream))
+        except BaseException:
+            await session.close()
+            raise
+
+    async def let_go(self, call: Call, stream: str) -> None:
+        """Close the session of a stream that has ended."""
+        held = self._held.pop(_key(call, stream), None)
+        if held is not None:
+            await held.session.close()
+
+    async def _session(self, call: Call) -> AsyncSession:
+        if len(self._held) >= self._most:
+            raise UsageError(f"too many streams are written here. most={self._most}", kind=Kind.STREAM)
+        store, name = call.place
+        return await store.session(name, shared=True, create=False)
+
+    def _keep(self, call: Call, session: AsyncSession, writer: AsyncStreamWriter) -> Held:
+        held = Held(session, writer, request_key(call))
+        self.add(_key(call, writer.id), held)
+        return held
+
+    def add(self, key: Key, held: Held) -> None:
+        """Keep a stream, and watch whether its client goes on."""
+        self._held[key] = held
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        while self._held:
+            await asyncio.sleep(self._idle_seconds / 4)
+            for key, held in [*self._held.items()]:
+                if uptime() - held.used > self._idle_seconds:
+                    del self._held[key]
+                    await held.writer.give_up(f"the client sent nothing for {self._idle_seconds:.0f} s")
+                    await held.session.close()
+
+
+def _key(call: Call, stream: str) -> Key:
+    store, session = call.place
+    return (id(store.place.driver), store.place.prefix, session, stream)
+
+
+async def streams(call: Call) -> tuple[OpenStream, ...]:
+    """List the answers that were begun and have not ended, with what is stored of them."""
+    return await (await call.view()).open_streams()
+
+
+class OffsetQuery(Query, frozen=True, kw_only=True):
+    """Where to begin."""
+
+    offset: Annotated[int, Meta(ge=0)] = 0
+    """The `after` of the last piece. The header `Last-Event-ID` takes precedence."""
+
+
+async def stream_events(call: Call, asked: OffsetQuery) -> EventSourceResponse:
+    """Follow an answer while it is written: its pieces in order and once, from an offset on.
+
+    Each message `piece` has where it ends as its `id`, and the piece as `data`; `end` is the last one. So a page that
+    was loaded again goes on where it was.
+    """
+    last = call.header("last-event-id")
+    if last is not None and not (last.isascii() and last.isdecimal()):
+        raise UsageError(f"no offset of a stream. last_event_id={last!r}", kind=Kind.REQUEST)
+    view, name = await call.view(), call.name("stream")
+    offset = asked.offset if last is None else int(last)
+    pieces = aiter(view.follow_stream(name, offset=offset, poll_seconds=STREAM_POLL_SECONDS))
+    return stream_of(_told(pieces))
+
+
+async def _told(pieces: AsyncIterator[Piece]) -> AsyncIterator[ServerSentEvent]:
+    try:
+        async for piece in pieces:
+            await asyncio.sleep(0)  # as for events
+            name = "end" if piece.kind is PieceKind.END else "piece"
+            yield message_of(name, piece, identifier=str(piece.after))
+    except TreeringError as error:
+        yield message_of("error", failure_of(error))
+
+
+class StreamBody(Body, frozen=True, kw_only=True):
+    """An answer to begin."""
+
+    role: Name = "assistant"
+    head: str | None = None
+    """The head that it goes on; it becomes the current one. By default the current one."""
+
+
+async def begin_stream(call: Call, body: StreamBody) -> StreamPlace:
+    """Begin an answer, whose text is stored and shown to readers while it is written."""
+    held = await call.service.writers.begin(call, body.role, body.head)
+    return StreamPlace(id=held.writer.id, offset=held.writer.offset)
+
+
+class PieceBody(Body, frozen=True, kw_only=True):
+    """A piece of an answer."""
+
+    offset: Annotated[int, Meta(ge=0)]
+    """Where it begins: what the request before answered."""
+    kind: Literal["text", "thinking", "tool_call"] = "text"
+    text: str = ""
+    """Of the text, of the thinking, or of the arguments of the call."""
+    call: str = ""
+    """Id of the tool call."""
+    name: str = ""
+    """Name of the tool, with the first piece of a call."""
+    signature: str = ""
+    """Of the thinking, with its last piece."""
+    flush: bool = False
+    """Answer when all is durable; else it is within 100 ms, or half a second in a bucket."""
+
+
+async def write_piece(call: Call, body: PieceBody) -> StreamPlace:
+    """Go on with an answer, and say where the next piece begins."""
+    name = call.name("stream")
+    held = await call.service.writers.get(call, name)
+    async with held.lock:
+        writer = held.writer
+        if body.offset > writer.offset:
+            raise ConflictError(
+                f"a piece is missing. offset={body.offset}, end={writer.offset}",
+                kind=Kind.STALE,
+                remedy=f"go on from {writer.offset}",
+            )
+        try:
+            if body.offset == writer.offset:
+                await _write(writer, body)
+            if body.flush:
+                await writer.flush()
+        except StreamLostError:
+            await call.service.writers.let_go(call, name)
+            raise
+        return StreamPlace(id=writer.id, offset=writer.offset)
+
+
+async def _write(writer: AsyncStreamWriter, body: PieceBody) -> None:
+    if body.kind == "text":
+        await writer.write(body.text)
+    elif body.kind == "thinking":
+        await writer.thinking(body.text, signature=body.signature)
+    else:
+        await writer.tool_call(body.text, id=body.call, name=body.name)
+
+
+class EndBody(Body, frozen=True, kw_only=True):
+    """How an answer ends."""
+
+    outcome: Literal["complete", "stopped", "failed"] = "complete"
+    """`stopped`: as the user wished. `failed`: it stays open, for somebody to go on with, keep or discard."""
+    reason: Annotated[str, Meta(max_length=200)] = ""
+    """Why it failed, for people."""
+
+
+FAILED: Final = "failed"
+
+
+async def end_stream(call: Call, body: EndBody) -> StreamEnd:
+    """End an answer: it becomes a node, unless it failed."""
+    name = call.name("stream")
+    try:
+        held = await call.service.writers.get(call, name)
+    except NotFoundError:
+        return await _ended(call, name)
+    async with held.lock:
+        if body.outcome == FAILED:
+            await held.writer.fail(body.reason)
+            done = None
+        else:
+            done = await (held.writer.finish() if body.outcome == "complete" else held.writer.stop())
+    await call.service.writers.let_go(call, name)
+    return StreamEnd(outcome=body.outcome, recorded=done)
+
+
+async def _ended(call: Call, name: str) -> StreamEnd:
+    """What a request that ended the stream answered.
+
+    Raises:
+        NotFoundError: There never was such a stream, or it ended without a node.
+    """
+    node = await (await call.view()).get(name, blobs=False)
+    outcome = node.brief.get("stream", "complete")
+    return StreamEnd(outcome=str(outcome), recorded=Appended(nodes=(node.id,), head=node.head))
+
+
+async def keep_stream(call: Call) -> Appended:
+    """Record what is stored of an answer as a node that says it is partial."""
+    name = call.name("stream")
+    async with opened(call) as there:
+        if await holds(there.session, [Draft(id=name)]):
+            node = await there.session.get(name, blobs=False)
+            return Appended(nodes=(name,), head=node.head)
+        return await there.writable().keep_stream(name)
+
+
+async def discard_stream(call: Call) -> Response:
+    """End an answer without a node, and delete its pieces."""
+    async with opened(call) as there:
+        await there.writable().discard_stream(call.name("stream"))
+    return Response(status_code=204)

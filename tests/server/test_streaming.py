@@ -1,0 +1,153 @@
+"""Answers that are written over HTTP while others read them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.server.clients import Serving, client, serving
+from tests.server.test_events import told
+
+import treering
+from treering.server.limits import STREAMS_MAX
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Serving]:
+    """A server of the store in a process of its own."""
+    with serving(folder) as found:
+        yield found
+
+
+def begin(api: httpx.Client, **headers: str) -> str:
+    """Begin an answer; return its path."""
+    begun = api.post("sessions/trip/streams", json={}, headers=headers)
+    assert (begun.status_code, begun.json()["offset"]) == (201, 0)
+    return f"sessions/trip/streams/{begun.json()['id']}"
+
+
+def test_an_answer_is_read_while_it_is_written(server: Serving, folder: Path) -> None:
+    """Pieces reach a reader before the answer ends, once each; a reader that was cut off goes on where it was."""
+    words = [f"word {at} " for at in range(40)]
+    with server.api as api:
+        path = begin(api)
+        first: list[str] = []
+        with server.api as reader, reader.stream("GET", f"{path}/events", timeout=20) as response:
+            pieces = told(response)
+            offset = api.post(f"{path}/pieces", json={"offset": 0, "text": words[0]}).json()["offset"]
+            seen = next(pieces)
+            assert (seen.event, seen.data["text"]) == ("piece", words[0])
+            first.append(seen.data["text"])
+            last = seen.id or ""
+        assert [each["id"] for each in api.get("sessions/trip/streams").json()] == [path.rpartition("/")[2]]
+        rest: list[str] = []
+
+        def read() -> None:
+            seen = {"last-event-id": last}
+            with server.api as again, again.stream("GET", f"{path}/events", headers=seen, timeout=20) as response:
+                rest.extend(each.event if each.event == "end" else each.data["text"] for each in told(response))
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        for word in words[1:]:
+            offset = api.post(f"{path}/pieces", json={"offset": offset, "text": word}).json()["offset"]
+        done = api.post(f"{path}/end", json={}).json()
+        reading.join()
+    assert rest[-1] == "end"
+    assert "".join(first + rest[:-1]) == "".join(words)
+    node = treering.open(folder).view("trip").get(done["recorded"]["nodes"][0])
+    assert node.payload == {"role": "assistant", "content": "".join(words)}
+
+
+def test_requests_of_a_stream_can_be_sent_again(server: Serving, folder: Path) -> None:
+    """Beginning, a piece and the end, each sent twice, do it once; a piece that would leave a gap is refused."""
+    key = {"idempotency-key": "stream"}
+    with server.api as api:
+        path = begin(api, **key)
+        assert begin(api, **key) == path
+        for _ in range(2):
+            assert api.post(f"{path}/pieces", json={"offset": 0, "text": "once"}).json()["offset"] == 4
+        gap = api.post(f"{path}/pieces", json={"offset": 9, "text": "x"})
+        assert (gap.status_code, gap.json()["error"]["kind"]) == (409, "stale")
+        assert "go on from 4" in gap.json()["error"]["remedy"]
+        ends = [api.post(f"{path}/end", json={"outcome": "stopped"}).json() for _ in range(2)]
+    assert ends[0]["outcome"] == ends[1]["outcome"] == "stopped"
+    assert ends[0]["recorded"]["nodes"] == ends[1]["recorded"]["nodes"]
+    view = treering.open(folder).view("trip")
+    assert view.get(ends[0]["recorded"]["nodes"][0]).payload["content"] == "once"
+    assert view.open_streams() == ()
+
+
+def test_a_restarted_server_goes_on_with_an_answer(folder: Path) -> None:
+    """What was flushed is there after the server was killed; the writer goes on from there with another one."""
+    with serving(folder) as server, server.api as api:
+        path = begin(api)
+        assert api.post(f"{path}/pieces", json={"offset": 0, "text": "before ", "flush": True}).json()["offset"] == 7
+        server.process.kill()
+        server.process.wait()
+    with serving(folder) as server, server.api as api:
+        assert api.post(f"{path}/pieces", json={"offset": 7, "text": "after"}).json()["offset"] == 12
+        done = api.post(f"{path}/end", json={}).json()
+    node = treering.open(folder).view("trip").get(done["recorded"]["nodes"][0])
+    assert node.payload["content"] == "before after"
+
+
+def test_an_answer_of_a_dead_writer_is_kept_or_discarded(server: Serving, folder: Path) -> None:
+    """One that failed stays open; keeping makes a node that says it is partial, discarding leaves none."""
+    with server.api as api:
+        paths = [begin(api), begin(api)]
+        for path in paths:
+            api.post(f"{path}/pieces", json={"offset": 0, "text": "half", "flush": True})
+            assert api.post(f"{path}/end", json={"outcome": "failed", "reason": "why"}).json()["recorded"] is None
+        assert {each["reason"] for each in api.get("sessions/trip/streams").json()} == {"why"}
+        kept = [api.post(f"{paths[0]}/keep").json() for _ in range(2)]
+        assert kept[0]["nodes"] == kept[1]["nodes"]
+        assert api.post(f"{paths[1]}/discard").status_code == 204
+        assert api.get("sessions/trip/streams").json() == []
+    assert treering.open(folder).view("trip").get(kept[0]["nodes"][0]).brief["stream"] == "partial"
+
+
+def test_thinking_and_calls_are_parts_of_an_answer(folder: Path) -> None:
+    """Pieces of all kinds make the message that a model API would have given."""
+    with client(folder) as api:
+        path = begin(api)  # type: ignore[arg-type]  # another library's client, with the same methods
+        offset = 0
+        for piece in (
+            {"kind": "thinking", "text": "hm", "signature": "s"},
+            {"kind": "text", "text": "look"},
+            {"kind": "tool_call", "call": "c", "name": "look", "text": '{"a":'},
+            {"kind": "tool_call", "call": "c", "text": "1}"},
+        ):
+            offset = api.post(f"{path}/pieces", json={"offset": offset, **piece}).json()["offset"]
+        done = api.post(f"{path}/end", json={}).json()["recorded"]
+        content = api.get(f"sessions/trip/nodes/{done['nodes'][0]}").json()["payload"]["content"]
+        assert content == [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "text", "text": "look"},
+            {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
+        ]
+        assert api.post(f"{path}/pieces", json={"offset": 0, "text": "x"}).status_code == 404
+
+
+def test_a_client_that_falls_silent_is_given_up(folder: Path) -> None:
+    """Its answer is shown as failed, and its session is closed, so that others may have it."""
+
+    async def silent() -> None:
+        from treering.server.streaming import Held, Writers
+
+        writers = Writers(idle_seconds=0.04)
+        store = treering.aopen(folder)
+        session = await store.session("trip", shared=True)
+        writer = await session.stream()
+        await writer.write("half")
+        writers.add((0, "", "trip", writer.id), Held(session, writer, None))
+        pieces = [piece async for piece in (await store.view("trip")).follow_stream(writer.id, poll_seconds=0.01)]
+        assert (len(writers), pieces[-1].status) == (0, treering.StreamStatus.FAILED)
+        assert "sent nothing" in pieces[-1].reason
+
+    asyncio.run(silent())
+    assert STREAMS_MAX == 1000
