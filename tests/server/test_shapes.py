@@ -76,13 +76,19 @@ def repositories(draw: st.DrawFn) -> dict[str, Any]:
     items = []
     for at, name in enumerate(names):
         role = draw(st.sampled_from(["user", "assistant", "system"]))
-        usual: dict[str, Any] = {
+        by_role: dict[str, dict[str, Any]] = {
             "assistant": {"status": {"type": "complete", "reason": "stop"}, "metadata": {"custom": draw(objects)}},
             "user": {"attachments": [], "metadata": {"custom": {}}},
             "system": {"metadata": {"custom": {}}},
-        }[role]
+        }
         content = draw(st.lists(assistant_parts, max_size=4))
-        message = {"id": name, "role": role, "content": content, "createdAt": "2026-01-02T03:04:05.678Z", **usual}
+        message = {
+            "id": name,
+            "role": role,
+            "content": content,
+            "createdAt": "2026-01-02T03:04:05.678Z",
+            **by_role[role],
+        }
         items.append({"parentId": draw(st.sampled_from([None, *names[:at]])), "message": message})
     return {"headId": draw(st.sampled_from(names)), "messages": items}
 
