@@ -61,6 +61,7 @@ check: $(DEV)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.facades --check
 	$(BIN)/python -m tests.docs.reference --check
+	$(BIN)/python -m tests.docs.http --check
 
 mutants: $(DEV)
 	$(BIN)/python -m tests.simulation.mutants
