@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -25,6 +27,13 @@ import treering
 
 WORDS = 20
 """Of a message: some 100 bytes."""
+
+
+class Api(NamedTuple):
+    """Where to ask, and with what."""
+
+    address: str
+    headers: dict[str, str]
 
 
 @contextmanager
@@ -88,42 +97,55 @@ def memory(address: str, headers: dict[str, str], process: int, count: int) -> N
             api.get(paths[at % len(paths)])
 
 
-async def streams(address: str, headers: dict[str, str], count: int, rate: int, seconds: int) -> None:
-    """Write many answers at a time, each followed by a reader, and compare what was read with what was written."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx.AsyncClient(base_url=address, headers=headers, limits=limits, timeout=60) as api:
-        begun = time.perf_counter()
-        results = await asyncio.gather(*(one_stream(api, at, rate, seconds) for at in range(count)))
+async def streams(folder: Path, api: Api, *, count: int, rate: int, seconds: int) -> None:
+    """Write many answers at a time, each with a reader over HTTP, and compare what was read with what was written.
+
+    They are written by this process with the library, as an application does that calls models.
+    """
+    store = treering.aopen(folder)
+    begun = time.perf_counter()
+    results = await asyncio.gather(*(one_stream(store, api, at, rate=rate, seconds=seconds) for at in range(count)))
     took = time.perf_counter() - begun
-    whole = sum(ok for ok, _ in results)
-    late = statistics.mean(lag for _, lag in results)
-    print(f"{count} streams, {rate} pieces a second each, {seconds} s: took {took:.1f} s, whole {whole} of {count}")
-    print(f"behind schedule at the end: {late:.2f} s on average, {max(lag for _, lag in results):.2f} s at most")
+    late = [lag for _, lag in results]
+    print(f"{count} streams, {rate} pieces a second each, {seconds} s: took {took:.1f} s")
+    print(f"read whole, every byte once: {sum(ok for ok, _ in results)} of {count}")
+    print(
+        f"writers behind their schedule at the end: {statistics.mean(late):.2f} s on average, {max(late):.2f} s at most"
+    )
 
 
-async def one_stream(api: httpx.AsyncClient, at: int, rate: int, seconds: int) -> tuple[bool, float]:
+async def one_stream(store: treering.AsyncStore, api: Api, at: int, *, rate: int, seconds: int) -> tuple[bool, float]:
     """Write one answer and read it; whether each byte came once, and how late the last piece was written."""
-    key = (await api.post("sessions", json={"messages": [f"question {at}"]})).json()["key"]
-    stream = (await api.post(f"sessions/{key}/streams", json={})).json()["id"]
-    path = f"sessions/{key}/streams/{stream}"
-    reading = asyncio.create_task(read(api, path))
-    offset, written = 0, []
-    began = time.perf_counter()
-    for piece in range(rate * seconds):
-        await asyncio.sleep(max(0.0, began + piece / rate - time.perf_counter()))
-        text = f"{at}.{piece} "
-        written.append(text)
-        offset = (await api.post(f"{path}/pieces", json={"offset": offset, "text": text})).json()["offset"]
-    lag = time.perf_counter() - began - seconds
-    await api.post(f"{path}/end", json={})
-    return await reading == "".join(written), max(0.0, lag)
+    async with store.session(f"stream-{at}", shared=True) as session:
+        await session.append(f"question {at}")
+        await asyncio.sleep(2 * at / 200)  # not all at the same moment
+        async with session.stream() as answer:
+            path = f"sessions/stream-{at}/streams/{answer.id}/events"
+            reading = asyncio.create_task(read(api, path))
+            began, written = time.perf_counter(), []
+            for piece in range(rate * seconds):
+                await asyncio.sleep(max(0.0, began + piece / rate - time.perf_counter()))
+                written.append(f"{at}.{piece} ")
+                await answer.write(written[-1])
+            lag = time.perf_counter() - began - seconds
+        return await reading == "".join(written), max(0.0, lag)
 
 
-async def read(api: httpx.AsyncClient, path: str) -> str:
-    """All text of an answer, as its reader gets it."""
-    async with api.stream("GET", f"{path}/events") as response:
-        lines = [line.removeprefix("data: ") async for line in response.aiter_lines() if line.startswith("data: ")]
-    return "".join(json.loads(line).get("text", "") for line in lines)
+async def read(api: Api, path: str) -> str:
+    """All text of an answer, as its reader gets it: by hand, since a client needs more time than the server."""
+    url, headers = urlsplit(api.address + path), api.headers
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    lines = [
+        f"GET {url.path} HTTP/1.1",
+        f"Host: {url.netloc}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode())
+    try:
+        found = [json.loads(line[len(b"data: ") :]) async for line in reader if line.startswith(b"data: ")]
+    finally:
+        writer.close()
+    return "".join(piece.get("text", "") for piece in found)
 
 
 def main() -> None:
@@ -144,7 +166,8 @@ def main() -> None:
             pages(address, headers, asked.pages)
             memory(address, headers, process, asked.requests)
         if asked.streams:
-            asyncio.run(streams(address, headers, asked.streams, asked.rate, asked.seconds))
+            api = Api(address, headers)
+            asyncio.run(streams(Path(folder), api, count=asked.streams, rate=asked.rate, seconds=asked.seconds))
 
 
 if __name__ == "__main__":
