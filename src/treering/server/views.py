@@ -18,6 +18,7 @@ from treering.errors import NotFoundError, SessionDeletedError
 from treering.journal.watch import Place
 from treering.server.limits import VIEW_NODES_MAX, VIEWS_MAX
 from treering.session.reader import Readable, Reader
+from treering.session.verbs.open_calls import OpenCall
 from treering.storage.requests import Steps
 from treering.transcript.tree import Outline, OutlineRow
 
@@ -42,6 +43,7 @@ class Kept:
         self.place = ""
         """Where the journal ended when it was looked at: a cursor of events."""
         self._outline: tuple[str, Sequence[OutlineRow]] = ("", ())
+        self._open_calls: tuple[str, tuple[OpenCall, ...]] = ("", ())
 
     @property
     def view(self) -> AsyncView:
@@ -66,6 +68,12 @@ class Kept:
         outline = self._outline[1]
         assert isinstance(outline, Outline)  # noqa: S101  # as `AsyncView.tree` makes it
         return outline
+
+    async def open_calls(self) -> tuple[OpenCall, ...]:
+        """The calls without a result, looked for once for each place: that takes the whole context."""
+        if self._open_calls[0] != self.place:
+            self._open_calls = (self.place, await self.view.open_calls())
+        return self._open_calls[1]
 
 
 class Views:
