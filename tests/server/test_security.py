@@ -16,6 +16,7 @@ from tests.server.clients import API, HEADERS, TOKEN, client, serving
 import treering
 from treering.cli import main
 from treering.server import app
+from treering.server.call import Call
 from treering.server.table import ROUTES
 
 PAGES = ["/", f"{API}/docs", f"{API}/openapi.json"]
@@ -172,6 +173,45 @@ def test_a_server_prints_its_token_once(folder: Path) -> None:
     with serving(folder, environment={"TREERING_TOKEN": "chosen"}) as server, server.api as api:
         assert server.token == "chosen"
         assert api.get("sessions").status_code == 200
+
+
+def test_an_accident_says_nothing_of_what_happened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody expected is a 500 with all headers, and no word of a path or a line."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a secret of /etc")
+
+    monkeypatch.setattr(Call, "of", fail)
+    there = TestClient(
+        app(treering.aopen(folder), token=TOKEN),
+        base_url="http://127.0.0.1",
+        headers=HEADERS,
+        raise_server_exceptions=False,
+    )
+    answer = there.get(f"{API}/sessions")
+    assert (answer.status_code, kind(answer)) == (500, "unexpected")
+    assert "secret" not in answer.text
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_session_is_opened_in_a_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`treering view` opens the page at the session, whose key and the token are in the fragment."""
+    opened: list[str] = []
+    monkeypatch.setattr("click.launch", opened.append)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    with treering.open(tmp_path).namespace("org/42").session("a trip") as session:
+        session.append("hi")
+    for options, fragment in (
+        ([], "#/s/org=2F42~a=20trip&token=t"),
+        (["--namespace", "org/42"], "#/s/a=20trip&token=t"),
+    ):
+        command = ["--store", str(tmp_path), *options, "view", "a trip", "--token", "t"]
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.output
+        assert opened.pop().partition("/#")[2] == fragment[1:]
+    assert CliRunner().invoke(main, ["--store", str(tmp_path), "view", "--token", "t"]).exit_code == 0
+    assert opened.pop().endswith("/#token=t")
 
 
 def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -16,12 +16,12 @@ from treering.api.async_store import AsyncStore
 from treering.errors import AccessError, ConflictError, NotFoundError, TreeringError, UsageError
 from treering.kinds import Kind
 from treering.server.call import Call, Service, StoreFor
-from treering.server.errors import failure
+from treering.server.errors import accident, failure
 from treering.server.limits import QUERY_BYTES_MAX
 from treering.server.pages import pages
 from treering.server.route import Route
 from treering.server.searching import Searches
-from treering.server.security import Guard, TokenCheck
+from treering.server.security import ALWAYS, Guard, TokenCheck
 from treering.server.streaming import Writers
 from treering.server.table import ROUTES
 from treering.server.views import Views
@@ -66,7 +66,7 @@ def app(
     return Starlette(
         routes=[*pages(API), Mount(API, routes=api, middleware=[Middleware(TokenCheck, token=token)])],
         middleware=[Middleware(Guard, hosts=hosts, origins=origins)],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _refused, Exception: _accident},
     )
 
 
@@ -113,4 +113,11 @@ async def _refused(_: Request, error: Exception) -> Response:
         answer = failure(AccessError(str(error.detail), kind=Kind.ACCESS))
         answer.status_code = error.status_code
     answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _accident(_: Request, error: Exception) -> Response:  # noqa: ARG001  # Starlette raises it again, for the log
+    """Say that something went wrong which the server did not expect, and no more: what it was is in the log."""
+    answer = accident()
+    answer.headers.update(ALWAYS)  # this is outside of what adds them
     return answer

@@ -95,3 +95,9 @@ def failure(error: TreeringError, *, head: Mapping[str, str | None] | None = Non
     status = status_of(error)
     body = msgspec.json.encode(failure_of(error, head=head))
     return Response(body, status, HEADERS.get(status), media_type="application/json")
+
+
+def accident() -> Response:
+    """Return the answer to a request that the server failed at."""
+    said = Failure(kind="unexpected", message="the server failed", remedy="its log says why", type="Exception")
+    return Response(msgspec.json.encode(FailureBody(error=said)), 500, media_type="application/json")
