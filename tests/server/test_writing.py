@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +254,21 @@ def test_bodies_are_checked(api: TestClient, folder: Path) -> None:
         assert answer.status_code == status, answer.text
         assert answer.json()["error"]["message"]
     assert records(folder) == end
+
+
+def test_of_two_that_write_at_once_one_is_told(folder: Path) -> None:
+    """Two workers get a request each for the same end of a session, at the same moment: one of both is recorded."""
+    workers = [client(folder), client(folder)]
+    for turn in range(8):
+        headers = {"if-match": workers[0].get("sessions/trip").headers["etag"]}
+        together = threading.Barrier(2)
+
+        def send(worker: TestClient, headers: dict[str, str] = headers, together: threading.Barrier = together) -> int:
+            together.wait()
+            return worker.post("sessions/trip/messages", json={"messages": ["mine"]}, headers=headers).status_code
+
+        before = treering.open(folder).view("trip").info.nodes
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(send, workers)) == [200, 409], turn
+        view = treering.open(folder).view("trip")
+        assert (view.info.nodes, len(view.heads)) == (before + 1, 2)
