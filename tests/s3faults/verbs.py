@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Collection, Iterable
 from hashlib import sha256
@@ -11,7 +12,7 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.api.view import View
 from treering.checkpoint.prune import KeepCheckpoints
-from treering.errors import ConflictError, UnavailableError
+from treering.errors import ConflictError, UnavailableError, UnresolvedEffectError
 from treering.maintenance.retention import Retention
 from treering.storage.memory import MemoryDriver
 from treering.storage.run import run
@@ -141,6 +142,21 @@ def _close_calls(call: Call) -> None:
     call.session.close_open_calls("killed")
 
 
+def _effect(call: Call) -> None:
+    with contextlib.suppress(UnresolvedEffectError):  # begun by a call before
+        call.session.effect("pay")
+
+
+def _describe_effect(call: Call) -> None:
+    _effect(call)
+    call.session.describe_effect("pay", {"order": 7})
+
+
+def _end_effect(call: Call) -> None:
+    _effect(call)
+    call.session.end_effect("pay", {"paid": True})
+
+
 def _put_off(call: Call) -> None:
     call.session.append("put off")
     call.session.flush()
@@ -193,6 +209,9 @@ WRITING: dict[str, Verb] = {
     "flush": _write(_put_off)._replace(durability="turn"),
     "compact": _write(lambda call: call.session.compact("X", kept=call.there.nodes[1])),
     "close_open_calls": _write(_close_calls, steps=True),
+    "effect": _write(_effect),
+    "describe_effect": _write(_describe_effect, steps=True),
+    "end_effect": _write(_end_effect, steps=True),
     "set_model": _write(lambda call: call.session.set_model("m")),
     "set_thinking": _write(lambda call: call.session.set_thinking("high")),
     "set_mode": _write(lambda call: call.session.set_mode("plan")),
@@ -256,6 +275,7 @@ READING: dict[str, Verb] = {
     "diff": Verb(lambda call: call.view.diff(call.there.made, call.there.nodes[2])),
     "notes": Verb(lambda call: [(note.kind, note.payload) for note in call.view.notes()]),
     "extensions": Verb(lambda call: [note.payload for note in call.view.extensions("tool")]),
+    "find_effect": Verb(lambda call: call.view.find_effect("pay")),
     "last_compaction": Verb(lambda call: call.view.last_compaction()),
     "stored": Verb(lambda call: call.view.stored()),
     "lines": Verb(lambda call: list(call.view.lines())),
@@ -279,6 +299,9 @@ SENDS_NOTHING = {
     # of a session: they are about what is at hand
     "lease", "discard", "id", "info", "context", "settings", "state", "manager", "head", "node", "heads",
     "usage", "checkpoint_id", "last_usage", "erased_state", "is_new", "location", "open_calls", "recorded_context",
+    "unresolved_effects",
     # how verbs are run, each of which is one of those above
     "perform",
+    # answers that are being written: threads send them, so they have tests of their own, tests/durability/test_streams.py
+    "stream", "continue_stream", "keep_stream", "discard_stream", "open_streams", "follow_stream",
 }  # fmt: skip

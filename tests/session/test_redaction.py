@@ -30,7 +30,7 @@ READING = frozenset(
         "at", "history", "get", "each_node", "blob", "original", "path", "children", "siblings", "newest_leaf",
         "leaves", "tree", "nodes", "problems", "labels", "checkpoints", "checkpoint", "checkpoints_at", "context_at",
         "diff", "notes", "open_calls", "extensions", "last_compaction", "stored", "refresh", "lines", "events",
-        "follow", "perform", "open_streams", "follow_stream",
+        "follow", "perform", "open_streams", "follow_stream", "unresolved_effects", "find_effect",
     }
 )  # fmt: skip
 TEXTLESS = frozenset(
@@ -96,6 +96,9 @@ def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], obj
         "record_system": lambda: session.record_system(text, [{"name": "run", "description": text}]),
         "record_extension": lambda: session.record_extension(text, deep(text)),
         "amend": lambda: session.amend(node, message("user", text)),
+        "effect": lambda: session.effect("call", about=deep(text)),
+        "describe_effect": lambda: (session.effect("call"), session.describe_effect("call", deep(text))),
+        "end_effect": lambda: (session.effect("call"), session.end_effect("call", deep(text))),
         "branch": lambda: session.branch("other", summary=text),
         "fork": lambda: session.fork(f"fork of {session.id}", title=text, project=text, extra={"e": text}),
         "erase": lambda: session.erase(node, reason=text),

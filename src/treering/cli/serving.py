@@ -9,7 +9,6 @@ import sys
 
 import click
 
-from treering.api.async_store import AsyncStore
 from treering.cli.completion import session_argument
 from treering.cli.names import find_session, namespace_of
 from treering.cli.settings import Settings, store_options
@@ -126,6 +125,7 @@ def run(
     try:
         import uvicorn
 
+        from treering.api.async_store import AsyncStore  # loads asyncio, which no other command needs
         from treering.server import app
     except ModuleNotFoundError as error:
         raise UsageError(

@@ -19,6 +19,7 @@ from treering.kinds import Kind
 
 Handler = Callable[..., Awaitable[Any]]
 
+_Decoder = msgspec.json.Decoder
 _named = re.compile(r"\{(\w+)(?::path)?\}")
 
 
@@ -63,9 +64,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(signature(self.handler).parameters)
 
     @cached_property
-    def body_decoder(self) -> msgspec.json.Decoder[Any]:
-        """Reads a body of the type that the handler takes."""
-        return msgspec.json.Decoder(self.types.body)
+    def decoders(self) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
+        """For what stands behind the `?`, and for a body. Made with the table: two threads must not make them at once."""
+        return _Decoder(self.types.query), _Decoder(self.types.body)
 
     @property
     def said(self) -> tuple[str, str]:
@@ -89,6 +90,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             UsageError: A parameter is unknown, occurs twice, or has no such value.
         """
+        query_decoder, _ = self.decoders
         fields = {field.name: field for field in msgspec.structs.fields(self.types.query)}
         values: dict[str, object] = {}
         for name, value in given.multi_items():
@@ -100,7 +102,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             else:
                 values[name] = value
         try:
-            return msgspec.convert(values, self.types.query, strict=False)
+            return msgspec.convert(values, strict=False, type=query_decoder.type)
         except msgspec.ValidationError as error:
             raise UsageError(f"what is asked cannot be read: {error}", kind=Kind.REQUEST) from error
 
@@ -111,7 +113,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             UsageError: It is not JSON, or of another shape.
         """
         try:
-            return self.body_decoder.decode(data or b"{}")
+            return self.decoders[1].decode(data or b"{}")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UsageError(f"the body cannot be read: {error}", kind=Kind.REQUEST) from error
 

@@ -141,13 +141,16 @@ def _choose(place: Place, session: str, viewer: str, node: str | None) -> Steps[
             return
 
 
+_chosen_decoder = msgspec.json.Decoder(dict[str, str])
+
+
 def _chosen(place: Place, session: str) -> Steps[tuple[dict[str, str], Version]]:
     """What each viewer chose, the one who chose last at the end, and the version of that."""
     there = yield from get_parcel(place, _parcel(session))
     if there is None:
         return {}, ABSENT
     content, version = there
-    return msgspec.json.decode(content, type=dict[str, str]), version
+    return _chosen_decoder.decode(content), version
 
 
 def _parcel(session: str) -> str:

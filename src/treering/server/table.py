@@ -82,3 +82,6 @@ STREAMS: Final[Sequence[Route]] = (
 )
 
 ROUTES: Final[Sequence[Route]] = (*READS, *WRITES, *STREAMS)
+
+for _route in ROUTES:
+    _ = _route.decoders

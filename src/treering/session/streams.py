@@ -110,6 +110,9 @@ class StreamNote(msgspec.Struct, frozen=True, kw_only=True):
     failed: str | None = None
 
 
+_note_decoder = msgspec.json.Decoder(StreamNote)
+
+
 class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that is not finished, as of one look."""
 
@@ -174,7 +177,7 @@ def fold_note(streams: Mapping[str, dict[str, Any]], row: Skeleton, by: str) -> 
 
 def note_in(streams: Mapping[str, dict[str, Any]], stream: str) -> StreamNote | None:
     """Return what the journal says of an open stream; None if it is not open."""
-    return msgspec.convert(streams[stream], StreamNote) if stream in streams else None
+    return msgspec.convert(streams[stream], _note_decoder.type) if stream in streams else None
 
 
 def piece_of(form: PieceForm, offset: int) -> Piece:
