@@ -302,6 +302,6 @@ SENDS_NOTHING = {
     "unresolved_effects",
     # how verbs are run, each of which is one of those above
     "perform",
-    # answers that are being written: threads send them, so they have tests of their own, tests/durability/test_streams.py
+    # answers that are being written: threads send them, see tests/durability/test_streams.py
     "stream", "continue_stream", "keep_stream", "discard_stream", "open_streams", "follow_stream",
 }  # fmt: skip

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,22 @@ def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], obj
         "record_extension": lambda: session.record_extension(text, deep(text)),
         "amend": lambda: session.amend(node, message("user", text)),
         "effect": lambda: session.effect("call", about=deep(text)),
-        "describe_effect": lambda: (session.effect("call"), session.describe_effect("call", deep(text))),
-        "end_effect": lambda: (session.effect("call"), session.end_effect("call", deep(text))),
+        "describe_effect": partial(_describe_effect, session, text),
+        "end_effect": partial(_end_effect, session, text),
         "branch": lambda: session.branch("other", summary=text),
         "fork": lambda: session.fork(f"fork of {session.id}", title=text, project=text, extra={"e": text}),
         "erase": lambda: session.erase(node, reason=text),
     }
+
+
+def _describe_effect(session: treering.Session, text: str) -> None:
+    session.effect("call")
+    session.describe_effect("call", deep(text))
+
+
+def _end_effect(session: treering.Session, text: str) -> None:
+    session.effect("call")
+    session.end_effect("call", deep(text))
 
 
 EVERY = tuple(verbs(treering.open("memory://names").session("s"), ""))

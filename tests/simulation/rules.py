@@ -316,7 +316,7 @@ RULES = (
         "follow-segments",
         "What left the tail before it was told is read in segments.",
         value("self._from_recent(recent)"),
-        test="tests/session/test_events.py::test_each_type_has_its_value",
+        test="tests/session/test_events.py::test_a_reader_goes_on_behind_any_event",
     ),
     Rule(
         "follow-acts",

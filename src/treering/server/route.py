@@ -65,7 +65,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def decoders(self) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
-        """For what stands behind the `?`, and for a body. Made with the table: two threads must not make them at once."""
+        """For what stands behind the `?`, and for a body. Made with the table, since two threads must not make one."""
         return _Decoder(self.types.query), _Decoder(self.types.body)
 
     @property
@@ -102,9 +102,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             else:
                 values[name] = value
         try:
-            return msgspec.convert(values, strict=False, type=query_decoder.type)
+            found: Query = msgspec.convert(values, strict=False, type=query_decoder.type)
         except msgspec.ValidationError as error:
             raise UsageError(f"what is asked cannot be read: {error}", kind=Kind.REQUEST) from error
+        return found
 
     def sent(self, data: bytes) -> Any:
         """Read a body.
