@@ -77,9 +77,9 @@ class PlainGraph:
         heads, tip = all_heads.heads, all_heads.tip
         line = {*self.path(tip)} if tip in self.nodes else set[str]()
         made, problems = Counter(checkpoints), {problem.node: problem.kind for problem in self.problems()}
-        waiting = [(root, 0) for root in reversed(self.children(None))]
+        waiting = [(root, 0, False) for root in reversed(self.children(None))]
         while waiting:
-            first, level = waiting.pop()
+            first, level, aside = waiting.pop()
             run = [first]
             while not self._alone(run[-1], heads, problems) and len(below := self.children(run[-1])) == 1:
                 if self._alone(below[0], heads, problems):
@@ -94,6 +94,8 @@ class PlainGraph:
                 count=len(run),
                 kinds=dict(Counter(each.role if each.kind == "message" and each.role else each.kind for each in seen)),
                 branches=len(below) if len(below) > 1 else 0,
+                aside=aside,
+                leaf=not below,
                 label=node.label,
                 heads=tuple(name for name, target in heads.items() if target == first),
                 checkpoints=sum(made[name] for name in run),
@@ -104,8 +106,8 @@ class PlainGraph:
             )
             if below:
                 on = next((child for child in below if child in line), below[-1])
-                waiting.append((on, level))
-                waiting += [(child, level + 1) for child in reversed(below) if child != on]
+                waiting.append((on, level, False))
+                waiting += [(child, level + 1, True) for child in reversed(below) if child != on]
 
     def _alone(self, name: str, heads: dict[str, str | None], problems: dict[str, Kind]) -> bool:
         node = self.view(name)

@@ -32,7 +32,7 @@ from treering.server.route import Query
 from treering.session.payload import decoded_state
 from treering.session.reader import Readable
 from treering.session.verbs.comparing import Diff
-from treering.session.verbs.reading import CheckpointView, History, Note
+from treering.session.verbs.reading import CheckpointView, History, Note, note_of, payload_in
 from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
 from treering.transcript.graph import GraphProblem
@@ -233,12 +233,21 @@ class PathQuery(Query, frozen=True, kw_only=True):
 
     node: str | None = None
     """The last node; by default that of the current head."""
+    below: str | None = None
+    """Only what follows this node of the path: the first ones, to go on downward. By default the last ones."""
     limit: Annotated[int, Meta(ge=1, le=IDS_MAX)] = IDS_MAX
 
 
 async def path(call: Call, asked: PathQuery) -> Ids:
-    """Read the ids of the last nodes of a path, from above down to a node."""
-    return Ids(ids=await (await call.view()).path(asked.node, limit=asked.limit))
+    """Read ids of a path, from above down to a node: the last ones, or the first ones below another node."""
+    view = await call.view()
+    if asked.below is None:
+        return Ids(ids=await view.path(asked.node, limit=asked.limit))
+    ids = await view.path(asked.node)
+    if asked.below not in ids:
+        raise NotFoundError(f"the path does not have this node. below={asked.below!r}", kind=Kind.NODE)
+    first = ids.index(asked.below) + 1
+    return Ids(ids=ids[first : first + asked.limit])
 
 
 class PointQuery(Query, frozen=True, kw_only=True):
@@ -358,12 +367,25 @@ class NotesQuery(Query, frozen=True, kw_only=True):
     """For example `usage`, `system` or `link`; by default all."""
     on_path: bool = False
     """Only those about nodes on the path of the head, and about the session."""
+    targets: tuple[str, ...] = ()
+    """Only those about these nodes."""
     limit: Limit = ROWS_MAX
 
 
 async def notes(call: Call, asked: NotesQuery) -> tuple[Note, ...]:
     """Read the newest notes, oldest first."""
-    return (await (await call.view()).notes(asked.kind, on_path=asked.on_path))[-asked.limit :]
+    view = await call.view()
+    if asked.targets:
+        return (await view.perform(_notes_about, asked.kind, frozenset(asked.targets)))[-asked.limit :]
+    return (await view.notes(asked.kind, on_path=asked.on_path))[-asked.limit :]
+
+
+def _notes_about(reader: Readable, kind: str | None, targets: frozenset[str]) -> Steps[tuple[Note, ...]]:
+    """The notes about some nodes; reads no others."""
+    rows = [row for row in (yield from reader.replica.ask(lambda look: look.notes(kind))) if row.target in targets]
+    lines = yield from reader.replica.lines_at([row.at for row in rows])
+    yield from reader.blobs.fetch(lines.values())
+    return tuple([note_of(row, payload_in(lines[row.at], reader)) for row in rows])
 
 
 async def problems(call: Call) -> tuple[GraphProblem, ...]:

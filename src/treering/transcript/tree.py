@@ -35,6 +35,10 @@ class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
     """How many nodes of each kind the run has; messages count by their role."""
     branches: int = 0
     """Children of `last` if it has several, else 0."""
+    aside: bool = False
+    """The row turns aside from its parent: it is one level further in."""
+    leaf: bool = False
+    """`last` has no child."""
     label: str | None = None
     heads: tuple[str, ...] = ()
     checkpoints: int = 0
@@ -72,6 +76,7 @@ class Outline(LazySequence[OutlineRow]):
         self._starts = [0]
         """By row: its first node in `_nodes`; then the number of these."""
         self._levels: list[int] = []
+        self._aside = bytearray()
         self._branches: list[int] = []
         """By row: the number of children of its last node."""
         current = heads.tip if heads is not None else None
@@ -85,9 +90,9 @@ class Outline(LazySequence[OutlineRow]):
         on_line = bytearray(len(first_child))
         for row in straight:
             on_line[row] = 1
-        waiting = [(root, 0) for root in reversed(branches.roots)]
+        waiting = [(root, 0, False) for root in reversed(branches.roots)]
         while waiting:
-            row, level = waiting.pop()
+            row, level, aside = waiting.pop()
             nodes.append(row)
             while (child := first_child[row]) not in begins and child >= 0:
                 row = child
@@ -95,11 +100,12 @@ class Outline(LazySequence[OutlineRow]):
             children = branches.children(row)
             self._starts.append(len(nodes))
             self._levels.append(level)
+            self._aside.append(aside)
             self._branches.append(len(children))
             if children:
                 on = next((child for child in children if on_line[child]), children[-1])
-                waiting.append((on, level))
-                waiting += [(child, level + 1) for child in reversed(children) if child != on]
+                waiting.append((on, level, False))
+                waiting += [(child, level + 1, True) for child in reversed(children) if child != on]
         self._nodes.fromlist(nodes)
 
     def _alone(self, graph: Graph) -> set[int]:
@@ -129,6 +135,8 @@ class Outline(LazySequence[OutlineRow]):
             count=len(run),
             kinds=dict(Counter(map(shown_as.__getitem__, map(codes.__getitem__, run)))),
             branches=branches if branches > 1 else 0,
+            aside=bool(self._aside[index]),
+            leaf=not branches,
             label=self._labels.get(first),
             heads=tuple(self._heads.get(first, ())),
             checkpoints=sum(checkpoints) if self._checkpoints else 0,

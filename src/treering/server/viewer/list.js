@@ -1,0 +1,125 @@
+/** The list of sessions, and the search. */
+import { button, fill, h, icon, notice } from "./dom.js";
+import { agoText, counted, roleName, sessionName, timeText } from "./words.js";
+
+const PAGE = 40;
+const WAIT = 250;
+
+export class List {
+  /** @param {import("./source.js").Source} source */
+  constructor(source) {
+    this.source = source;
+    this.text = "";
+    this.turn = 0;
+    this.rows = h("ul.cards", { "aria-label": "Sessions" });
+    this.hits = h("section", { hidden: true, "aria-label": "Found in messages" });
+    this.told = h("p.hint", { role: "status" });
+    this.more = button("More sessions", () => this.next(), { class: "wide" });
+    this.more.hidden = true;
+    this.field = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "search", placeholder: "Search titles and messages", "aria-label": "Search", autocomplete: "off", oninput: () => this.typed() }));
+    /** @type {string | null} */
+    this.after = null;
+    const add = source.readOnly ? null : button("New session", () => this.create(), { class: "primary" });
+    this.element = h("main.list", {}, h("div.list-head", {}, h("h1", {}, "Sessions"), h("span.grow"), add), h("div.search", {}, icon("search"), this.field), this.told, this.rows, this.more, this.hits);
+  }
+
+  async open() {
+    document.title = "Sessions · Treering";
+    await this.show();
+    this.field.focus();
+  }
+
+  typed() {
+    clearTimeout(this.wait);
+    this.wait = setTimeout(() => this.show(), WAIT);
+  }
+
+  /** Show the first page of what is asked for. */
+  async show() {
+    const turn = ++this.turn;
+    this.text = this.field.value.trim();
+    const page = await this.read();
+    if (turn !== this.turn) return;
+    fill(this.rows, page.rows.map(card));
+    this.told.textContent = this.text ? `${counted(page.rows.length, "session")} found by title${page.complete === false ? " among the newest" : ""}` : page.rows.length ? "" : "There are no sessions here yet.";
+    this.hits.hidden = true;
+    if (this.text && this.source.features?.search) await this.search(turn);
+  }
+
+  async next() {
+    const page = await this.read();
+    this.rows.append(...page.rows.map(card));
+  }
+
+  async read() {
+    const query = this.text ? { q: this.text, limit: PAGE } : { limit: PAGE, after: this.after && this.rows.childElementCount ? this.after : undefined, below: true };
+    if (this.text || !this.rows.childElementCount) delete query.after;
+    const page = await this.source.get("sessions", { ...query, below: true });
+    this.after = this.text ? null : page.after;
+    this.more.hidden = !this.after;
+    return page;
+  }
+
+  /** @param {number} turn */
+  async search(turn) {
+    const { hits, updating } = await this.source.get("search", { q: this.text, limit: 20 });
+    if (turn !== this.turn) return;
+    this.hits.hidden = false;
+    const said = hits.length ? h("ul.cards", {}, hits.map(hit)) : h("p.hint", {}, updating ? "The index is being brought up to date." : "No message has these words.");
+    fill(this.hits, h("h2", {}, "In messages"), said);
+  }
+
+  async create() {
+    try {
+      const made = await this.source.send("POST", "sessions", {});
+      location.hash = `#/s/${made.key}`;
+    } catch (error) {
+      notice(String(/** @type {Error} */ (error).message), true);
+    }
+  }
+}
+
+/** @param {any} info */
+function card(info) {
+  const counts = [counted(info.messages, "message"), info.checkpoints ? counted(info.checkpoints, "checkpoint") : "", info.model].filter(Boolean);
+  return h(
+    "li",
+    {},
+    h(
+      "a.card",
+      { href: `#/s/${info.key}` },
+      h("span.card-title", {}, sessionName(info)),
+      h("span.card-time", { title: timeText(info.updated_ms) }, agoText(info.updated_ms)),
+      info.title && info.first_prompt && h("span.card-line", {}, info.first_prompt),
+      h("span.card-facts", {}, info.status && h("span.chip", {}, info.status), info.project && h("span.chip", {}, info.project), [...(info.namespace || []), counts.join(" · ")].join(" / "), info.warning && h("span.chip.problem", {}, "damaged card")),
+    ),
+  );
+}
+
+/** @param {any} found */
+function hit(found) {
+  return h(
+    "li",
+    {},
+    h(
+      "a.card",
+      { href: `#/s/${found.key}/n/${encodeURIComponent(found.node)}` },
+      h("span.card-title", {}, found.title || found.session),
+      h("span.card-time", {}, agoText(found.time_ms)),
+      h("span.card-line", {}, h("span.chip", {}, roleName(found.role)), marked(found.snippet, found.marks)),
+      found.folded > 0 && h("span.card-facts", {}, `${counted(found.folded, "equal text")} more`),
+    ),
+  );
+}
+
+/** A text with what was searched for marked. @param {string} text @param {[number, number][]} marks Characters, not UTF-16 units. */
+function marked(text, marks) {
+  const letters = [...text];
+  const found = [];
+  let done = 0;
+  for (const [first, end] of marks) {
+    found.push(letters.slice(done, first).join(""), h("mark", {}, letters.slice(first, end).join("")));
+    done = end;
+  }
+  return [...found, letters.slice(done).join("")];
+}

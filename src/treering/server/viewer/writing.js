@@ -1,0 +1,174 @@
+/** What people do on the page where the server lets them: say something, edit, branch, label, rewind. */
+import { button, h, notice } from "./dom.js";
+import { partsOf } from "./shapes.js";
+
+/** @typedef {import("./message.js").HistoryRow} HistoryRow */
+
+let fields = 0;
+
+/**
+ * Ask for a text in a dialog.
+ * @param {string} title
+ * @param {string} text What stands there at first.
+ * @param {{long?: boolean, done?: string, empty?: boolean}} [options]
+ * @returns {Promise<string | null>} Null: it was closed.
+ */
+export function askText(title, text, { long = false, done = "Save", empty = false } = {}) {
+  const id = `field-${++fields}`;
+  const field = /** @type {HTMLInputElement | HTMLTextAreaElement} */ (long ? h("textarea", { id, rows: 10 }) : h("input", { id, type: "text" }));
+  field.value = text;
+  return new Promise((resolve) => {
+    const dialog = /** @type {HTMLDialogElement} */ (h("dialog.ask", { "aria-label": title, onclose: () => { dialog.remove(); resolve(null); } }));
+    const finish = () => {
+      if (!field.value.trim() && !empty) return;
+      resolve(field.value);
+      dialog.close();
+    };
+    const form = h("form", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); finish(); } }, h("label", { for: id }, title), field, h("div.actions", {}, button("Cancel", () => dialog.close()), h("button.button.primary", { type: "submit" }, done)));
+    field.addEventListener("keydown", (event) => { if (sends(/** @type {KeyboardEvent} */ (event))) finish(); });
+    dialog.append(form);
+    document.body.append(dialog);
+    dialog.showModal();
+    field.focus();
+  });
+}
+
+/** Whether a key in a text sends it. @param {KeyboardEvent} event */
+function sends(event) {
+  return event.key === "Enter" && (event.ctrlKey || event.metaKey);
+}
+
+/** The text of a message, if it is nothing else. @param {any} payload */
+export function editableText(payload) {
+  const parts = partsOf(payload);
+  return parts.length === 1 && parts[0].kind === "text" && typeof parts[0].text === "string" ? parts[0].text : null;
+}
+
+/** Writes of one session; each tells what came of it, and the page shows it when it is told by the server. */
+export class Writing {
+  /**
+   * @param {import("./session.js").Session} session
+   * @param {{show: (leaf: string, at?: string) => Promise<void>, refresh: () => Promise<void>}} page
+   */
+  constructor(session, page) {
+    this.session = session;
+    this.page = page;
+  }
+
+  /** @param {() => Promise<void>} act @returns {Promise<boolean>} Whether it was done. */
+  async attempt(act) {
+    try {
+      await act();
+      return true;
+    } catch (error) {
+      notice(String(/** @type {Error} */ (error).message), true);
+      return false;
+    }
+  }
+
+  /** @param {HistoryRow} row */
+  async edit(row) {
+    const text = await askText("Edit the message: it becomes another version", editableText(row.node.payload) ?? "", { long: true });
+    if (text === null) return;
+    await this.attempt(async () => {
+      const message = { ...(typeof row.node.payload === "object" ? row.node.payload : {}), role: row.node.role, content: text };
+      const done = await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/edit`, { message });
+      await this.page.show(done.nodes.at(-1), done.nodes.at(-1));
+    });
+  }
+
+  /** @param {HistoryRow} row */
+  async branch(row) {
+    const head = await askText("Name of the new branch, which goes on from this message", "", { done: "Branch" });
+    if (head === null) return;
+    await this.attempt(async () => {
+      await this.session.send("POST", "branch", { head: head.trim(), node: row.node.id });
+      await this.page.show(row.node.id);
+      notice(`You are on ${head.trim()}.`);
+    });
+  }
+
+  /** @param {HistoryRow} row */
+  async regenerate(row) {
+    await this.attempt(async () => {
+      const made = await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/regenerate`);
+      await this.page.show(made.node);
+      notice(`Branch ${made.head} is ready for another answer.`);
+    });
+  }
+
+  /** @param {string} name Of a node or checkpoint. @param {string} old */
+  async label(name, old) {
+    const label = await askText("Label (empty: none)", old, { empty: true });
+    if (label === null) return;
+    await this.attempt(async () => {
+      await this.session.send("POST", `nodes/${encodeURIComponent(name)}/label`, { label: label.trim() || null });
+      await this.page.refresh();
+    });
+  }
+
+  /** @param {HistoryRow} row */
+  async retract(row) {
+    await this.attempt(async () => {
+      await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/${row.node.retracted ? "unretract" : "retract"}`);
+      await this.page.refresh();
+    });
+  }
+
+  /** @param {string} checkpoint */
+  async rewind(checkpoint) {
+    await this.attempt(async () => {
+      await this.session.send("POST", "rewind", { checkpoint });
+      const card = await this.session.open();
+      if (card.node) await this.page.show(card.node);
+      notice("Rewound: the session goes on from this checkpoint.");
+    });
+  }
+
+  /** @param {string} head */
+  async switch(head) {
+    await this.attempt(async () => {
+      await this.session.send("POST", "switch", { head });
+      await this.page.refresh();
+      notice(`The session stands on ${head} now.`);
+    });
+  }
+
+  async rename() {
+    const title = await askText("Title", this.session.card?.info.title || "", { empty: true });
+    if (title === null) return;
+    await this.attempt(async () => {
+      await this.session.send("PATCH", "", { title });
+      await this.page.refresh();
+    });
+  }
+
+  /**
+   * The field below a conversation. It goes on from the end that is shown: on the head that stands there, or else on a branch.
+   * @param {() => string | null} leaf
+   */
+  composer(leaf) {
+    const field = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 2, "aria-label": "Message", placeholder: "Go on from here…  (Ctrl+Enter sends)" }));
+    const send = button("Send", () => this.say(field, leaf()), { class: "primary" });
+    field.addEventListener("keydown", (event) => { if (sends(event)) this.say(field, leaf()); });
+    return h("form.composer", { onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, field, send);
+  }
+
+  /** @param {HTMLTextAreaElement} field @param {string | null} leaf */
+  async say(field, leaf) {
+    const content = field.value;
+    if (!content.trim() || field.readOnly) return;
+    field.readOnly = true;
+    const done = await this.attempt(async () => {
+      const heads = Object.entries((await this.session.open()).heads || {});
+      const there = heads.filter(([, node]) => node === leaf).map(([name]) => name);
+      const head = there.find((name) => name === this.session.card?.head) ?? there[0];
+      const place = leaf === null ? {} : head ? { head, expect: leaf } : { parent: leaf };
+      const made = await this.session.send("POST", "messages", { messages: [{ role: "user", content }], ...place });
+      await this.page.show(made.nodes.at(-1));
+    });
+    field.readOnly = false;
+    if (done) field.value = "";
+    field.focus();
+  }
+}

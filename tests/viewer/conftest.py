@@ -1,0 +1,57 @@
+"""One browser and one server for all tests of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.server.clients import Serving, serving
+from tests.viewer.browser import Browser, browsing
+from tests.viewer.sample import Sample, record
+
+import treering
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A browser, which tests use one after the other."""
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """A browser in which no test saw anything that its page must not do."""
+    chromium.problems()
+    yield chromium
+    assert chromium.problems() == []
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a session that has everything, for tests that change nothing."""
+    return tmp_path_factory.mktemp("viewer") / "store"
+
+
+@pytest.fixture(scope="session")
+def sample(shop: Path) -> Sample:
+    """The nodes of that session."""
+    with treering.open(shop) as store:
+        record(store, "hostile", hostile=True)
+        return record(store)
+
+
+@pytest.fixture(scope="session")
+def server(shop: Path, sample: Sample) -> Iterator[Serving]:
+    """A server of that store, on which nothing can be changed."""
+    with serving(shop, "--read-only") as found:
+        yield found
+
+
+@pytest.fixture
+def own(browser: Browser, tmp_path: Path) -> Iterator[tuple[treering.Store, Serving]]:
+    """An empty store, and a server on which everything can be changed. The page is left before the server stops."""
+    with treering.open(tmp_path / "store") as store, serving(tmp_path / "store") as found:
+        yield store, found
+        browser.driver.get("about:blank")
