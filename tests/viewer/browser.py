@@ -91,7 +91,11 @@ class Browser:
 
     def problems(self) -> list[str]:
         """What the browser complained of since the last time: errors of scripts, and what the page must not load."""
-        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+        return [
+            entry["message"]
+            for entry in self.driver.execute("getLog", {"type": "browser"})["value"]
+            if entry["level"] == "SEVERE"
+        ]
 
 
 @contextmanager
