@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,13 +11,15 @@ from tests.session.at_rest import Paused, holding, replaces
 from tests.session.backends import kill, memory_backend
 from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, tail_write
 
+from treering import journal
 from treering.api.store import Store
-from treering.errors import ConflictError, NotFoundError, SessionDeletedError
+from treering.errors import ConflictError, NotFoundError, SessionDeletedError, UnavailableError, UsageError
 from treering.format.erasure import Erasure
 from treering.format.paths import SessionKeys
 from treering.journal.erase import fence
 from treering.journal.life import delete
 from treering.journal.resume import resume
+from treering.kinds import Kind
 from treering.session import upkeep
 from treering.session.reader import Readable
 from treering.session.verbs import forking
@@ -334,3 +337,51 @@ def test_a_scan_does_not_go_on_in_another_session_of_that_name(monkeypatch: pyte
     with pytest.raises(SessionDeletedError):
         list(view.lines())
     assert recorded(store.view("s")) == ["two"]
+
+
+def test_a_branch_keeps_its_state_where_a_refused_handle_of_another_head_seals() -> None:
+    """The branch begins at the very node of a first append that had no answer; whoever seals then says what it has."""
+    bucket = Unreliable()
+    session = bucket.store.session("s")
+    bucket.plan.arm(Fault.AFTER, tail_write, after=1)  # the first one looks for a tombstone
+    with pytest.raises(UnavailableError):
+        session.append("x")
+    session._holds.pop().release()  # no bucket has locks
+    with bucket.sound.session("s", shared=True, create=False) as other:
+        other.branch("aside")
+        other.commit(state={"step": 2})
+    with pytest.raises(ConflictError):
+        session.append("y")
+    session.seal()
+    view = bucket.sound.view("s")
+    assert (view.head, view.state) == ("aside", {"step": 2})
+    assert bucket.sound.verify("s") == []
+
+
+def test_what_a_seal_of_a_full_tail_read_was_shown_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put together from parts: an append meets a full tail, and sealing it reads what another writer committed."""
+    append, seal = journal.append.append, upkeep.Upkeep.seal
+    full = [True]
+
+    def meets_a_full_tail(*args: Any, **named: Any) -> Steps[object]:
+        if full:
+            full.pop()
+            raise UsageError("the tail is full", kind=Kind.TAIL_FULL)
+        return (yield from append(*args, **named))
+
+    def reads(kept: upkeep.Upkeep) -> Steps[None]:
+        yield from seal(kept)
+        yield from kept._replica.catch_up()
+
+    memory = MemoryDriver()
+    session = Store(Place(memory)).session("s", shared=True)
+    session.commit(["x"], state={"n": 0})
+    with Store(Place(memory)).session("s", shared=True) as other:
+        other.commit(state={"n": 5})
+    monkeypatch.setattr(journal.append, "append", meets_a_full_tail)
+    monkeypatch.setattr(upkeep.Upkeep, "seal", reads)
+    session.commit(state={"n": 1})
+    assert full == []
+    assert session.head == "main-2"
+    view = Store(Place(memory)).view("s")
+    assert (view.head, view.state) == ("main", {"n": 5})

@@ -610,15 +610,16 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "seal-shows-nothing",
         "What a full tail's seal read of others is shown to nobody by the append that it was for.",
         value("False"),
-        SECRETS,
-        seed=1615838,
+        test="tests/session/test_rare_meetings.py::test_what_a_seal_of_a_full_tail_read_was_shown_to_nobody",
     ),
     Rule(
         "own-head-is-apart",
         "What a handle stands on at its own head is no state of the head that another writer made current there.",
         never(),
-        SESSION,
-        seed=2188403,
+        test=(
+            "tests/session/test_rare_meetings.py"
+            "::test_a_branch_keeps_its_state_where_a_refused_handle_of_another_head_seals"
+        ),
     ),
     Rule(
         "own-is-not-common",
