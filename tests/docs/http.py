@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from tests.docs.docstrings import attributes, paragraph
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, rewrite
 
 from treering.server import answers
 from treering.server.errors import STATUS, STATUS_OF_KIND
@@ -103,18 +103,5 @@ def _table(header: list[str], rows: Iterable[list[str]]) -> str:
     )
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page if it differs, or with `--check` only say so."""
-    written = PAGE.read_text()
-    text = page(written)
-    if text == written:
-        return 0
-    if "--check" in arguments:
-        print(f"{PAGE.relative_to(ROOT)} is not what `python -m tests.docs.http` writes")
-        return 1
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(rewrite(PAGE, page, sys.argv[1:], root=ROOT, program="tests.docs.http"))

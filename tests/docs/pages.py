@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,3 +81,16 @@ def table(page: Path, header: str) -> list[list[str]]:
         elif reading and not set(line) <= set("|-: "):
             rows.append(cells)
     return rows
+
+
+def rewrite(path: Path, page: Callable[[str], str], arguments: list[str], *, root: Path, program: str) -> int:
+    """Write a page that a program makes, if it differs, or with `--check` only say so; return the exit code."""
+    written = path.read_text()
+    text = page(written)
+    if text == written:
+        return 0
+    if "--check" in arguments:
+        sys.stdout.write(f"{path.relative_to(root)} is not what `python -m {program}` writes\n")
+        return 1
+    path.write_text(text)
+    return 0

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 from strands.session import SessionManager
 from tests.docs.docstrings import attributes, below, paragraph, raised
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, rewrite
 
 import treering
 from treering import exporters, importers, search, terminals
@@ -295,15 +295,7 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page if it differs, or with `--check` only say so."""
-    written = PAGE.read_text()
-    text = page(written)
-    if text == written:
-        return 0
-    if "--check" in arguments:
-        print(f"{PAGE.relative_to(ROOT)} is not what `python -m tests.docs.reference` writes")
-        return 1
-    PAGE.write_text(text)
-    return 0
+    return rewrite(PAGE, page, arguments, root=ROOT, program="tests.docs.reference")
 
 
 if __name__ == "__main__":
