@@ -239,11 +239,11 @@ class Agents(Actors):
         state = self._state(writer, self.rng.choice(KEYS)) | ({} if merge else self._shown(writer))
         epoch = writer.replica.epoch if writer.replica.exists else None
         again = {text.encode() for value in state.values() if type(value) is list for text in value}
-        said = {*TEXT.findall(b" ".join(again))} - self.ghost.said_again
-        self.ghost.said_again |= said
+        said = {*TEXT.findall(b" ".join(again))}
+        self.ghost.said_again.update(said)
         done = yield from conversation.commit(writer, messages, state=state, merge=merge)
         if writer.replica.epoch == epoch:
-            self.ghost.said_again -= said
+            self.ghost.said_again.subtract(said)
         self._told[writer.replica.nonce] += done.nodes
         self._promised(writer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -56,8 +57,9 @@ class Ghost:
         """How often something was erased, by life."""
         self.told: set[str] = set()
         """Ids that somebody was told are erased."""
-        self.said_again: set[bytes] = set()
-        """What agents may have put into a value of the state again after it was erased, without knowing that."""
+        self.said_again: Counter[bytes] = Counter()
+        """What agents may have put into a value of the state again after it was erased, without knowing that; how many
+        of them, since another one may have been done with it before."""
         self.told_acts: set[tuple[str, int]] = set()
         """Acts about state, by life and epoch, of which somebody was told: a record holds values of several keys."""
         self.receipts: dict[str, int] = {}
@@ -193,7 +195,7 @@ class Ghost:
                 now = self.before.get((life, epoch + 1), self.logs[life])
                 for old, new in zip(log, now, strict=False):
                     said |= set() if old == new else set(_TEXT.findall(old)) - set(_TEXT.findall(new))
-        return said - self.said_again
+        return {text for text in said if not self.said_again[text]}
 
     def _is_told(self, life: str, act: Erasure) -> bool:
         if act.state:
