@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from benchmarks import imports
+from benchmarks.long_sessions import FILES
 from benchmarks.measure import Cell, Results, Spread, number, spread
-from benchmarks.stage import DISK, SLOW
+from benchmarks.stage import DISK, S3, SLOW
 from benchmarks.table import BARE, DECODE, GET, JSONL, OURS, SQLITE, STRANDS_S3, STRANDS_SNAPSHOTS
-from benchmarks.tasks import ZSTD, ZSTD_FRAMES
+from benchmarks.tasks import INVOCATION, ZSTD, ZSTD_FRAMES
 
 NODE_BYTES, CHECKPOINT_BYTES = 64, 80
 COUNTS = ("nodes", "checkpoints")
@@ -113,6 +114,33 @@ def _storage(floor: str) -> Callable[[Results], Spread]:
     return value
 
 
+def _versus(
+    task: str, what: str, size: int, other: str = SQLITE, metric: str = "seconds"
+) -> Callable[[Results], Spread]:
+    """Compare one thing that is done with long sessions, or in long lists, with how another does it."""
+    return lambda results: results.ratio(
+        Cell(task, f"{what}: {OURS}", DISK, size), Cell(task, f"{what}: {other}", DISK, size), metric
+    )
+
+
+def _grows(what: str, metric: str, above: int, below: int) -> Callable[[Results], Spread]:
+    """Compare what is done with two long sessions of one line; rounds were not the same, so quartiles are left out."""
+
+    def value(results: Results) -> Spread:
+        long, short = (
+            results.spread(Cell("long sessions", f"{what}: {OURS}", DISK, size), metric).median
+            for size in (above, below)
+        )
+        return spread([long / short])
+
+    return value
+
+
+def _alone(cell: Cell, metric: str, scale: float = 1) -> Callable[[Results], Spread]:
+    """Take a figure as it is."""
+    return lambda results: spread([value * scale for value in results.values(cell, metric)])
+
+
 def _import(program: str, above: str, below: str) -> Callable[[Results], Spread]:
     """Compare two things that are done with a session file of another program."""
 
@@ -124,6 +152,22 @@ def _import(program: str, above: str, below: str) -> Callable[[Results], Spread]
 
     return value
 
+
+def _whole(what: str) -> Cell:
+    return Cell("long sessions", f"{what}: {OURS}", DISK, 1_000_000)
+
+
+def _count(size: int) -> str:
+    return f"{size:,}"
+
+
+_INVOCATION = Cell("invocation on S3", OURS, S3, INVOCATION)
+_READS = (
+    ("The last page", "last page"),
+    ("A page in the middle", "page in the middle"),
+    ("The context of an old turn", "old turn"),
+    ("Going to another head", "switch"),
+)
 
 GOALS = (
     Goal(
@@ -147,7 +191,7 @@ GOALS = (
     Goal(
         "A durable append costs little besides its sync",
         "rate / rate of a bare write + fdatasync, seals and compactions included",
-        0.5,
+        0.6,
         _at(1_000, "append, closely", BARE, OURS),
         at_least=True,
     ),
@@ -179,9 +223,76 @@ GOALS = (
     Goal(
         "The whole tree without the payloads",
         "parse the JSONL / read the skeleton, longest session",
-        20,
+        10,
         _at_largest("skeleton", JSONL, OURS),
         at_least=True,
+    ),
+    Goal(
+        "... and no slower than tables",
+        "read the skeleton / SQLite, longest session",
+        1,
+        _at_largest("skeleton", OURS, SQLITE),
+    ),
+    Goal("A turn with a checkpoint is cheap", "processor / SQLite, FULL", 2.5, _at(1_000, "turn", OURS, SQLITE, "cpu")),
+    Goal("402 messages one by one on S3", "requests", 440, _alone(_INVOCATION, "requests")),
+    Goal("... few bytes", "MB up", 1.5, _alone(_INVOCATION, "up", 1e-6)),
+    Goal(
+        "... and no slower than a log of messages",
+        "seconds / Strands S3SessionManager",
+        1,
+        lambda results: results.ratio(_INVOCATION, _INVOCATION._replace(contestant=STRANDS_S3)),
+    ),
+    *(
+        Goal(f"{name} at 10,000 messages", "time / SQLite", 3, _versus("long sessions", what, 10_000))
+        for name, what in _READS
+    ),
+    *(
+        Goal(
+            f"... requests at {_count(size)}",
+            f"behind a resume / those at 1,000, {what}",
+            1,
+            _grows(what, "requests", size, 1_000),
+        )
+        for what in ("last page", "page in the middle", "old turn")
+        for size in (100_000, 1_000_000)
+    ),
+    *(
+        Goal(f"{name} at 1,000,000 messages", "processor / at 10,000", 3, _grows(what, "cpu", 1_000_000, 10_000))
+        for name, what in (*_READS[:2], ("Going to an old turn", "checkout"), ("Erasing one message", "erase"))
+    ),
+    *(
+        Goal(
+            f"A {what} of 1,000,000 messages", "MB of memory of its process", 100, _alone(_whole(what), "memory", 1e-6)
+        )
+        for what in ("fork", "copy")
+    ),
+    Goal(
+        "... at the speed of copying files",
+        "time / copying the files of the store",
+        2,
+        lambda results: results.ratio(_whole("copy"), Cell("long sessions", f"copy: {FILES}", DISK, 1_000_000)),
+    ),
+    Goal(
+        "Looking at 1,000,000 messages needs little memory",
+        "MB more than after a resume, for two pages and an old turn",
+        8,
+        _alone(_whole("look"), "memory", 1e-6),
+    ),
+    *(
+        Goal(
+            f"Lists of {_count(size)} sessions: {query}",
+            "time / SQLite, indexed",
+            3,
+            _versus("long lists", query, size),
+        )
+        for size in (1_000, 100_000, 1_000_000)
+        for query in ("first page", "of one project")
+    ),
+    Goal(
+        "... in a bucket",
+        "requests of a page of 20 among 100,000",
+        22,
+        _alone(Cell("long lists", f"first page: {OURS}", S3, 100_000), "requests"),
     ),
     Goal(
         "A new process resumes quickly",

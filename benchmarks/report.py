@@ -30,6 +30,7 @@ UNITS = {
     "single": Unit("ms, median of single ones", 1e3),
     "cpu": Unit("ms of processor", 1e3),
     "requests": Unit("requests"),
+    "waits": Unit("waits"),
     "up": Unit("kB up", 1e-3),
     "down": Unit("kB down", 1e-3),
     "memory": Unit("MB of memory, peak", 1e-6),
@@ -44,7 +45,7 @@ UNITS = {
     "kept": Unit("of them kept"),
     "in the context": Unit("of them in the context"),
 }
-BY_SIZE = ("seconds", "cpu", "memory", "requests", "down", "bytes", "sealed")
+BY_SIZE = ("seconds", "cpu", "memory", "requests", "waits", "down", "bytes", "sealed")
 """Metrics that are shown for every size, where there are several."""
 
 BESIDE = {

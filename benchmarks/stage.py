@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -20,7 +21,6 @@ from benchmarks.workload import WINDOW
 
 DISK, S3, SLOW = "disk", "S3", "S3 +25 ms"
 LATENCY = {DISK: 0.0, S3: 0.0, SLOW: 0.025}
-MOMENT = 0.03  # seconds that a quick action is repeated in a round
 
 
 class Stage:
@@ -55,6 +55,12 @@ class Stage:
             folder.mkdir(parents=True, exist_ok=True)
             return Where(str(folder), window)
         return Where(f"s3://{BUCKET}/{area}/{own}", window)
+
+    @contextlib.contextmanager
+    def room(self) -> Iterator[Path]:
+        """Give a folder on the disk that is meant, and remove it at the end."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            yield Path(folder)
 
     def worker(self, name: str) -> Worker:
         """Return the process of a contestant."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 import zstandard
 
-from benchmarks import foreign, imports, workload
+from benchmarks import foreign, imports, long_sessions, many_sessions, workload
 from benchmarks.measure import Cell, Figures, alternate
-from benchmarks.stage import DISK, MOMENT, S3, SLOW, Stage, weigh
+from benchmarks.stage import DISK, S3, SLOW, Stage, weigh
 from benchmarks.table import (
     BARE,
     CONTESTANTS,
@@ -33,7 +33,7 @@ from benchmarks.table import (
     STRANDS_S3,
     STRANDS_SNAPSHOTS,
 )
-from benchmarks.worker import Where, Worker
+from benchmarks.worker import MOMENT, Where, Worker
 
 ZSTD = "zstd of the text"
 ZSTD_FRAMES = "zstd of the text, in frames of 1 MiB"
@@ -62,6 +62,15 @@ class Scale(NamedTuple):
     """Lengths where pages, branches and old turns are looked for."""
     stored: tuple[int, ...]
     """Lengths of sessions that are weighed."""
+    lines: tuple[int, ...]
+    """Lengths of long sessions of one line."""
+    heads: tuple[int, ...]
+    """Lengths of long sessions of many heads."""
+    written: tuple[int, ...]
+    """Lengths of those lines which are written to, forked and copied."""
+    many: tuple[int, ...]
+    """How many sessions there are where lists are long."""
+    in_a_bucket: int
     listed: int
     cold: tuple[str, ...]
     """Who is started in new processes; most of that is importing, so one of each family is enough."""
@@ -82,6 +91,11 @@ FULL = Scale(
     s3=(10, 100, 1_000, 10_000),
     history=(200, 1_000, 10_000),
     stored=(100, 200, 500, 1_000),
+    lines=(1_000, 10_000, 100_000, 1_000_000),
+    heads=(1_000, 10_000, 100_000),
+    written=(10_000, 1_000_000),
+    many=(1_000, 100_000, 1_000_000),
+    in_a_bucket=100_000,
     listed=1_000,
     cold=(*COLD, OPENAI, LANGGRAPH, STRANDS_SNAPSHOTS, LANGGRAPH_OBJECTS),
     imported=100,
@@ -94,6 +108,11 @@ QUICK = Scale(
     s3=(10, 100, 1_000),
     history=(200, 1_000),
     stored=(100, 1_000),
+    lines=(1_000, 10_000),
+    heads=(1_000,),
+    written=(10_000,),
+    many=(1_000, 10_000),
+    in_a_bucket=10_000,
     listed=100,
     cold=COLD,
     imported=30,
@@ -248,6 +267,35 @@ def _list(stage: Stage, scale: Scale, task: str) -> Rounds:
     return alternate(cells, scale.rounds, scale.seconds / 3)
 
 
+def _long_lines(stage: Stage, scale: Scale, task: str) -> Rounds:
+    """Read long sessions; write to the shortest and the longest of some, and fork and copy them."""
+    for size in scale.lines:
+        with stage.room() as folder:
+            ours, tables = long_sessions.prepared(folder, size, long_sessions.LINE)
+            share = scale.seconds / len(scale.lines)
+            yield from alternate(long_sessions.read_cells(task, ours, tables, size), scale.rounds, share)
+            if size in scale.written:
+                yield from alternate(long_sessions.write_cells(task, ours, size), scale.rounds, share)
+                yield from long_sessions.whole(task, ours, size)
+
+
+def _long_heads(stage: Stage, scale: Scale, task: str) -> Rounds:
+    for size in scale.heads:
+        with stage.room() as folder:
+            ours, tables = long_sessions.prepared(folder, size, long_sessions.HEADS)
+            cells = long_sessions.read_cells(task, ours, tables, size)
+            yield from alternate(cells, scale.rounds, scale.seconds / len(scale.heads))
+
+
+def _long_lists(stage: Stage, scale: Scale, task: str) -> Rounds:
+    for size in scale.many:
+        with stage.room() as folder:
+            cells = many_sessions.cells(task, folder, size)
+            yield from alternate(cells, scale.rounds, scale.seconds / len(scale.many))
+            if size == scale.in_a_bucket:
+                yield from many_sessions.in_a_bucket(task, folder / "template", size)
+
+
 def _storage(stage: Stage, scale: Scale, task: str) -> Rounds:
     """Write sessions of texts with a checkpoint at every turn and a window of 40; weigh what is on disk."""
     for size in scale.stored:
@@ -357,6 +405,12 @@ TASKS = {
     "switch": Task("Go to the other branch and have its context.", _switch),
     "travel": Task("Have the context of a turn chosen at random.", _travel),
     "list": Task("Show the first 20 sessions.", _list),
+    "long sessions": Task(
+        "Read, go to, erase, fork and copy in sessions of one line, in short messages; requests behind a resume.",
+        _long_lines,
+    ),
+    "long sessions, 20 heads": Task("The same with 20 heads whose turns came in any order.", _long_heads),
+    "long lists": Task("Pages of 20 where a thousand sessions were active on each day.", _long_lists),
     "turn on S3": Task("A turn of two messages with a checkpoint, in a bucket.", _turn_s3),
     "invocation on S3": Task("402 messages one by one, each durable before the next.", _invocation),
     "storage": Task("Bytes on disk with a checkpoint at every turn, whose model sees 40 messages.", _storage),

@@ -22,6 +22,7 @@ from benchmarks import workload
 from benchmarks.table import CONTESTANTS
 
 REPEATS_MAX = 50
+MOMENT = 0.03  # seconds that a quick action is repeated in a round
 APPEND_BYTES = 1_000
 MARK = "/between-marks"
 
@@ -105,12 +106,12 @@ class Actions:
     def read(self, method: str, *arguments: Any) -> Figures:
         """Call a reading method with a session and perhaps more; the last argument is how long to go on."""
         *given, seconds = arguments
-        return _timed(lambda: getattr(self.contestant, method)(*given), seconds)
+        return timed(lambda: getattr(self.contestant, method)(*given), seconds)
 
     def travel(self, session: str, count: int, seconds: float) -> Figures:
         """Go to random turns of a session of `count` messages."""
         steps = random.Random(len(session))
-        return _timed(lambda: self.contestant.travel(session, steps.randrange(count // 2)), seconds)
+        return timed(lambda: self.contestant.travel(session, steps.randrange(count // 2)), seconds)
 
     def begin(self, session: str) -> None:
         """Open a session to write to it."""
@@ -153,7 +154,7 @@ class Actions:
         gc.collect()
 
 
-def _timed(action: Callable[[], object], seconds: float) -> Figures:
+def timed(action: Callable[[], object], seconds: float) -> Figures:
     """Repeat an action until `seconds` have passed; return what one took, and how many there were."""
     times: list[float] = []
     gc.collect()
@@ -164,6 +165,13 @@ def _timed(action: Callable[[], object], seconds: float) -> Figures:
         times.append(time.perf_counter() - before)
     processor = (time.process_time() - processor) / len(times)
     return {"seconds": statistics.median(times), "cpu": processor, "repeats": len(times)}
+
+
+def once(action: Callable[[], object]) -> Figures:
+    """Repeat an action for a moment, in this process; return what one took."""
+    figures = timed(action, MOMENT)
+    del figures["repeats"]
+    return figures
 
 
 def _each(action: Callable[..., object], calls: list[tuple[Any, ...]]) -> Figures:
