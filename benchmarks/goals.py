@@ -114,12 +114,10 @@ def _storage(floor: str) -> Callable[[Results], Spread]:
     return value
 
 
-def _versus(
-    task: str, what: str, size: int, other: str = SQLITE, metric: str = "seconds"
-) -> Callable[[Results], Spread]:
+def _versus(task: str, what: str, size: int) -> Callable[[Results], Spread]:
     """Compare one thing that is done with long sessions, or in long lists, with how another does it."""
     return lambda results: results.ratio(
-        Cell(task, f"{what}: {OURS}", DISK, size), Cell(task, f"{what}: {other}", DISK, size), metric
+        Cell(task, f"{what}: {OURS}", DISK, size), Cell(task, f"{what}: {SQLITE}", DISK, size)
     )
 
 
@@ -155,10 +153,6 @@ def _import(program: str, above: str, below: str) -> Callable[[Results], Spread]
 
 def _whole(what: str) -> Cell:
     return Cell("long sessions", f"{what}: {OURS}", DISK, 1_000_000)
-
-
-def _count(size: int) -> str:
-    return f"{size:,}"
 
 
 _INVOCATION = Cell("invocation on S3", OURS, S3, INVOCATION)
@@ -248,8 +242,8 @@ GOALS = (
     ),
     *(
         Goal(
-            f"... requests at {_count(size)}",
-            f"behind a resume / those at 1,000, {what}",
+            f"... requests at {size:,}: {what}",
+            "behind a resume / those at 1,000",
             1,
             _grows(what, "requests", size, 1_000),
         )
@@ -279,12 +273,7 @@ GOALS = (
         _alone(_whole("look"), "memory", 1e-6),
     ),
     *(
-        Goal(
-            f"Lists of {_count(size)} sessions: {query}",
-            "time / SQLite, indexed",
-            3,
-            _versus("long lists", query, size),
-        )
+        Goal(f"Lists of {size:,} sessions: {query}", "time / SQLite, indexed", 3, _versus("long lists", query, size))
         for size in (1_000, 100_000, 1_000_000)
         for query in ("first page", "of one project")
     ),
