@@ -16,6 +16,7 @@ from treering.checkpoint.prune import KeepCheckpoints
 from treering.erasure.erasing import erase
 from treering.errors import ConflictError, NotFoundError, UsageError
 from treering.session.verbs import forking
+from treering.storage.run import run
 from treering.store.place import Place
 
 SECRET = "swordfish"
@@ -279,6 +280,20 @@ def test_handles_that_hold_it_in_memory_do_not_write_it_again(backend: Backend) 
             session.seal()
             assert session.state == {"step": 3}
         assert holding(backend.snapshot(), SECRET) == []
+
+
+def test_a_handle_that_stands_on_an_older_checkpoint_forgets_it_too(backend: Backend) -> None:
+    """Another writer committed and erased, and it read that for some reason; what it was shown before is gone."""
+    with backend.store().session("s") as session:
+        session.commit(["begin"], state={"notes": [SECRET], "step": 1})
+    with backend.store().session("s", shared=True) as slow, backend.store().session("s", shared=True) as quick:
+        quick.commit([], state={"step": 2})
+        quick.erase(state=["notes"])
+        assert dict(slow.state) == {"notes": [SECRET], "step": 1}  # it has not looked yet
+        run(slow._reader.replica.catch_up(), backend.driver())
+        assert dict(slow.state) == {"step": 1}
+        slow.commit(["on"], state={**slow.state, "seen": True})
+    assert holding(backend.snapshot(), SECRET) == []
 
 
 def test_what_cannot_be_erased_is_refused_before_anything_is_written(backend: Backend) -> None:

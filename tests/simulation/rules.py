@@ -519,8 +519,15 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
     Rule(
         "forget-values",
         "A handle forgets the values that were erased before it writes latest again.",
-        without_call("_without_values"),
+        without_call("bury_checkpoint"),
         SECRETS,
+    ),
+    Rule(
+        "forget-basis",
+        "A handle forgets erased values of the checkpoint that it stands on, also where that is not the newest.",
+        never(),
+        SECRETS,
+        test="tests/session/test_erasing_state.py::test_a_handle_that_stands_on_an_older_checkpoint_forgets_it_too",
     ),
     # purge
     Rule("stones-first", "A life begins in place of a tombstone, never where nothing is.", always(), LIVES, seed=4084),

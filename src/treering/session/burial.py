@@ -5,7 +5,6 @@ Folding tombstones gives the same state as folding the records and removing the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import without_messages
 from treering.checkpoint.policy import Policy
-from treering.format.erasure import Burials, Erasure
+from treering.format.erasure import Burials
 from treering.format.record import decode_record
 from treering.format.register import Latest
 from treering.session.snapshot import decode_state, encode_state
@@ -28,9 +27,7 @@ def bury_state(state: SessionState, marks: Burials, *, since: int) -> None:
     state.lines = {name: bury_line(line, marks) for name, line in state.lines.items()}
     state.context = without_messages(state.context, marks.names)
     if state.checkpoint is not None:
-        context = without_messages(state.checkpoint.context, marks.names)
-        checkpoint = msgspec.structs.replace(state.checkpoint, context=context)
-        state.checkpoint = _without_values(checkpoint, marks.of_state(since))  # rule: forget-values
+        state.checkpoint = bury_checkpoint(state.checkpoint, marks, since=since)  # rule: forget-values
     if state.effects:
         from treering.session.effects import buried  # most sessions have none
 
@@ -38,14 +35,15 @@ def bury_state(state: SessionState, marks: Burials, *, since: int) -> None:
     state.take_back(marks.facts_since(since))
 
 
-def _without_values(checkpoint: Checkpoint, acts: Iterable[Erasure]) -> Checkpoint:
-    """Return a checkpoint older than these acts without the state values that they erased."""
+def bury_checkpoint(checkpoint: Checkpoint, marks: Burials, *, since: int) -> Checkpoint:
+    """Remove everything erased after the epoch `since` from a checkpoint that was read at that epoch."""
     state, manager = dict(checkpoint.state), checkpoint.manager
-    for act in acts:
+    for act in marks.of_state(since):
         state |= {key: act.tombstone(state[key]) for key in act.state if key is not None and key in state}
         if None in act.state and manager is not None:
             manager = act.tombstone(manager)
-    return msgspec.structs.replace(checkpoint, state=state, manager=manager)
+    context = without_messages(checkpoint.context, marks.names)
+    return msgspec.structs.replace(checkpoint, context=context, state=state, manager=manager)
 
 
 def bury_line(line: bytes, marks: Burials) -> bytes:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from treering import session
 from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError
@@ -25,7 +26,7 @@ from treering.storage.requests import Steps
 from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Here
 
-Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, bool]
+Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, int, bool]
 """What `Position.go_back` restores."""
 
 
@@ -76,6 +77,8 @@ class Position:
         """The node that the caller saw the head point to, whatever was appended to it since."""
         self._basis: Checkpoint | Here | None = None
         """The checkpoint that the caller saw; `HERE`: the newest one at this place, whichever that is."""
+        self._seen = 0
+        """The epoch at which it was seen: it holds what was erased since."""
         self.behind = False
         """The head has a newer checkpoint than the handle."""
 
@@ -92,6 +95,8 @@ class Position:
         newest, known = self._replica.state.checkpoint, self._basis
         if isinstance(known, Here) or _id_of(known) == _id_of(newest):
             return newest  # erased values are gone from this copy
+        if known is not None and self._seen < self._replica.epoch:  # rule: forget-basis
+            return session.burial.bury_checkpoint(known, self._replica.burials, since=self._seen)
         return known
 
     # where it goes
@@ -109,7 +114,7 @@ class Position:
             self.keep_head()
         if not blindly:
             folded = state.context_at == self.node and not self.behind  # else the state was set to an older checkpoint
-            self._basis, self.behind = state.checkpoint if folded else HERE, False
+            self._basis, self._seen, self.behind = state.checkpoint if folded else HERE, self._replica.epoch, False
 
     def follow_session(self) -> None:
         """Follow the session's current head, whichever writer chose it; else a shared handle keeps its own head."""
@@ -142,7 +147,7 @@ class Position:
         restored = yield from self._content.restore(self.node, checkpoint=found, head=self.head)
         self._content.restore_to(restored)
         if known is HERE:
-            self._basis = restored.checkpoint
+            self._basis, self._seen = restored.checkpoint, self._replica.epoch
         self.behind = known not in (HERE, newest)
         if self.head != self._replica.state.head:  # rule: own-head-is-apart
             self.behind = True  # another writer made another head current, perhaps at this very node
@@ -234,15 +239,15 @@ class Position:
 
     def mark(self) -> Mark:
         """Return what `go_back` needs to restore this position."""
-        return self.head, self.node, self._basis, self.behind
+        return self.head, self.node, self._basis, self._seen, self.behind
 
     def go_back(self, mark: Mark) -> None:
         """Restore the position that `mark` returned."""
-        self.head, self.node, self._basis, self.behind = mark
+        self.head, self.node, self._basis, self._seen, self.behind = mark
 
     def stand_on(self, checkpoint: Checkpoint) -> None:
         """Move to a checkpoint that was made just now, the newest of the head."""
-        self._basis, self.behind = checkpoint, False
+        self._basis, self._seen, self.behind = checkpoint, self._replica.epoch, False
 
 
 def _id_of(checkpoint: Checkpoint | None) -> str | None:

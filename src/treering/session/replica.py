@@ -134,7 +134,8 @@ class Replica:
         self.known_view: View | None = None
         """The registers as last read; None if there was no session."""
         self._index: Index | None = None
-        self.state = self._empty_state(card)
+        card = card or Card(session=keys.session, life="", write="")
+        self.state = SessionState(card, policy or find_policy(DEFAULT_POLICY))
 
     @property
     def view(self) -> View:
@@ -191,7 +192,7 @@ class Replica:
     def forget(self, card: Card) -> None:
         """Drop everything in memory: the session does not exist yet and will begin with this card."""
         self.known_view = self._index = None
-        self.state = self._empty_state(card)
+        self.state = SessionState(card, self.asked_policy or find_policy(DEFAULT_POLICY))
 
     def catch_up(self) -> Steps[bool]:
         """Read both registers again.
@@ -328,10 +329,6 @@ class Replica:
         if view.torn:  # rule: bury-latest-read
             session.burial.bury_state(state, view.burials, since=view.latest.card.epoch)
         return state
-
-    def _empty_state(self, card: Card | None) -> SessionState:
-        policy = self.asked_policy or find_policy(DEFAULT_POLICY)
-        return SessionState(card or Card(session=self.keys.session, life="", write=""), policy)
 
     # records
 
