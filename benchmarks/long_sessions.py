@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import treering
 from benchmarks import workload
@@ -111,19 +111,19 @@ class Treering:
         if turn.start is not None:
             session.checkout(self.ends[turn.start], keep_state=True)
 
-    def page(self, before: str | None = None) -> Sequence[object]:
+    def page(self, before: str | None = None) -> Sequence[Any]:
         """Read 50 messages of the main head, the newest or those before a node."""
         view = self.store.view(SESSION)
         self.driver.reset()
         return [row.node.payload for row in view.history(before=before, limit=PAGE).rows]
 
-    def old_turn(self, turn: int) -> Sequence[object]:
+    def old_turn(self, turn: int) -> Sequence[Any]:
         """Read what the model saw at the end of a turn."""
         view = self.store.view(SESSION)
         self.driver.reset()
         return [item.message for item in view.context_at(self.ends[turn])]
 
-    def switch(self) -> Sequence[object]:
+    def switch(self) -> Sequence[Any]:
         """Go to the other head and have its context."""
         with self.store.session(SESSION) as session:
             self.driver.reset()
@@ -184,7 +184,7 @@ class Tables(Sqlite):
             end = parent
         return str(end)
 
-    def read(self, count: int, end: str | None = None) -> Sequence[object]:
+    def read(self, count: int, end: str | None = None) -> Sequence[Any]:
         """Read messages upward from a message, by default from the main head."""
         database = self._connect()
         if end is None:
@@ -194,7 +194,7 @@ class Tables(Sqlite):
         database.close()
         return rows
 
-    def go(self) -> Sequence[object]:
+    def go(self) -> Sequence[Any]:
         """Read what the model sees at the other head."""
         self.at = OTHER if self.at == MAIN else MAIN
         database = self._connect()
