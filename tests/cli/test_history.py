@@ -221,3 +221,25 @@ def test_open_calls(recorded: Recorded) -> None:
     sent, every = (recorded.program.json("context", "tea", *more)["items"] for more in ((), ("--recorded",)))
     assert [item["node"] for item in every] == [*(item["node"] for item in sent), node]
     recorded.program("context", "tea", "--at", node, "--recorded")
+
+
+def test_what_a_session_was_in_the_middle_of(recorded: Recorded) -> None:
+    """Calls whose outcome nobody knows, and answers that have not ended, are printed with the state."""
+    with recorded.store.session("tea") as session:
+        session.effect("c9", key="boil-1", about={"cups": 2})
+        stream = session.stream()
+        stream.write("two minu")
+        stream.flush()
+        rows = recorded.program("show", "tea").rows
+        document = recorded.program.json("show", "tea")
+        stream.stop()
+    assert ["unresolved effect", "c9 (key boil-1): nobody knows whether it was made"] in rows
+    assert ["open stream, writing", f"{stream.id}, 8 characters of assistant"] in rows
+    (effect,), (answer,) = document["unresolved_effects"], document["open_streams"]
+    assert (effect["call"], effect["key"], effect["outcome"], effect["about"]) == (
+        "c9",
+        "boil-1",
+        "unresolved",
+        {"cups": 2},
+    )
+    assert (answer["id"], answer["status"], answer["offset"]) == (stream.id, "writing", 8)

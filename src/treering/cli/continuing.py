@@ -16,7 +16,7 @@ from treering.api.store import Store
 from treering.api.view import View
 from treering.cli import documents, exits
 from treering.cli.completion import session_argument
-from treering.cli.conversation import open_call, print_items
+from treering.cli.conversation import print_items, unfinished
 from treering.cli.names import find_session, namespace_cell, part_of
 from treering.cli.output import Cell, Output, id_cell
 from treering.cli.settings import Settings, environment, json_option, store_options
@@ -200,7 +200,7 @@ def _print_standing(out: Output, view: View, settings: Settings) -> None:
             ("written", _time_cell(info.updated_ms)),
             ("head", view.head),
             ("node", id_cell(view.node)),
-            *map(open_call, view.open_calls()),
+            *unfinished(view),
             ("open", f"{opened(settings, info.namespace)}.session({info.id!r})"),
         )
     )

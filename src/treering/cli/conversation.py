@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from treering.api.view import View
 from treering.cli.message import headline
 from treering.cli.output import Cell, Field, Output, Span
 from treering.cli.text import short_id
@@ -22,7 +23,17 @@ def role_style(role: str) -> str:
     return ROLE_STYLES.get(role, "bold magenta")
 
 
-def open_call(call: OpenCall) -> tuple[str, Field]:
+def unfinished(view: View) -> Iterator[tuple[str, Field]]:
+    """Yield rows for what a session was in the middle of: calls without a result or an outcome, and partial answers."""
+    yield from map(_open_call, view.open_calls())
+    for effect in view.unresolved_effects():
+        told = "" if effect.key == effect.call else f" (key {effect.key})"
+        yield "unresolved effect", f"{effect.call}{told}: nobody knows whether it was made"
+    for stream in view.open_streams():
+        yield f"open stream, {stream.status}", Cell(f"{stream.id}, {stream.offset:,} characters of {stream.role}")
+
+
+def _open_call(call: OpenCall) -> tuple[str, Field]:
     """Return the row for a call without a result."""
     told = " ".join(each for each in (call.name, call.id, "in ") if each)
     return "open call", Cell(told + call.node, told + short_id(call.node))

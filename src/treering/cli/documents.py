@@ -16,6 +16,7 @@ from treering.cli.output import raw
 from treering.format.erasure import Erased
 from treering.session.content import ContextItem
 from treering.session.lease import Lease
+from treering.session.streams import OpenStream
 from treering.session.verbs.reading import CheckpointView, HistoryRow
 from treering.store.info import SessionInfo
 from treering.transcript.node import Node
@@ -44,7 +45,15 @@ def of_standing(view: View) -> Document:
         "manager": raw(view.manager),
         "erased_state": of_erased(view.erased_state),
         "open_calls": [raw(msgspec.structs.asdict(each)) for each in view.open_calls()],
+        "unresolved_effects": [raw(msgspec.structs.asdict(each)) for each in view.unresolved_effects()],
+        "open_streams": list(map(_stream, view.open_streams())),
     }
+
+
+def _stream(stream: OpenStream) -> Document:
+    """A partial answer, without its pieces."""
+    names = ("id", "role", "head", "parent", "time_ms", "status", "reason", "offset")
+    return {name: getattr(stream, name) for name in names}
 
 
 def _lease(lease: Lease | None) -> Document | None:

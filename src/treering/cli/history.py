@@ -9,7 +9,7 @@ import click
 from treering.api.view import View
 from treering.cli import documents
 from treering.cli.completion import session_argument
-from treering.cli.conversation import node_body, open_call, print_items, print_message, role_style, row_words
+from treering.cli.conversation import node_body, print_items, print_message, role_style, row_words, unfinished
 from treering.cli.message import headline, role_of
 from treering.cli.names import find_node, find_point, namespace_cell, open_view
 from treering.cli.output import Cell, Field, Output, Span, id_cell
@@ -161,7 +161,7 @@ def _show_session(out: Output, view: View, *, as_json: bool) -> None:
             ("node", id_cell(view.node)),
             ("checkpoint", id_cell(view.checkpoint_id)),
             ("context", counted(len(view.context), "item")),
-            *map(open_call, view.open_calls()),
+            *unfinished(view),
             *((f"setting {name}", _value(value)) for name, value in view.settings.items()),
             *((f"usage {name}", f"{value:,}") for name, value in view.usage.items()),
             *((f"state {key}", _value(value)) for key, value in view.state.items()),

@@ -12,8 +12,9 @@ from treering.format.patch import digest_of_value
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of
 from treering.journal.read import read_lines
 from treering.kinds import Kind
+from treering.session.payload import first_prompt
 from treering.session.replica import Replica
-from treering.session.state import CARD, EXTRA, FACTS, first_prompt
+from treering.session.state import CARD, EXTRA, FACTS
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 

@@ -5,15 +5,17 @@ A body is the payload, or a payload and its source, see `treering.format.foreign
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import Raw
 
 from treering.format import blobs, values
-from treering.format.erasure import Erased, erased_of, is_erased
+from treering.format.erasure import NOTE, Erased, erased_of, is_erased
 from treering.format.foreign import join_source, split_source
+from treering.format.register import one_line
+from treering.messages import without_reminders
 from treering.transcript.node import Draft
 
 
@@ -97,3 +99,26 @@ def erased_state(state: Mapping[str, bytes], manager: bytes | None) -> Mapping[s
     """Return what remains of erased state values, by key; the key None is the state of the conversation manager."""
     left: dict[str | None, Erased] = {key: erased_of(value) for key, value in state.items() if is_erased(value)}
     return MappingProxyType(left | ({None: erased_of(manager)} if manager is not None and is_erased(manager) else {}))
+
+
+def first_prompt(body: bytes) -> str:
+    """The text a user typed in a message, on one line, cut at a whole character to the size a card allows."""
+    payload = preview_payload(body)
+    if isinstance(payload, Erased):
+        return NOTE
+    text = _text(payload.get("content") if isinstance(payload, dict) else payload) or _said(payload)
+    return one_line(without_reminders(text))
+
+
+def _said(payload: object) -> str:
+    """The text of a message in the format of a program whose sessions are imported."""
+    from treering.transcript.parts import parts_of  # who resumes a session does not look for its first prompt
+
+    return " ".join(part.text for part in parts_of(payload) if part.kind == "text")
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) and not isinstance(content, bytes) else [content]
+    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))

@@ -27,11 +27,10 @@ from treering.checkpoint.resolve import apply_body
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import NOTE, Erased
 from treering.format.record import EMPTY, Record, Skeleton, decode_record, read_brief, skeleton_of_record
-from treering.format.register import Card, one_line
+from treering.format.register import Card
 from treering.format.values import fields_of
 from treering.ids import IdClock
-from treering.messages import without_reminders
-from treering.session.payload import decode_payload, preview_payload
+from treering.session.payload import decode_payload, first_prompt
 from treering.transcript.heads import Heads
 
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
@@ -481,26 +480,3 @@ def announced(card: Card, records: Iterable[Record]) -> Card:
 def recorded(card: Card) -> Card:
     """The fields of a card that records determine; empty for a card without records, which may announce lost ones."""
     return card if card.covers else msgspec.structs.replace(card, **_NOTHING_YET)  # rule: announce-nothing
-
-
-def first_prompt(body: bytes) -> str:
-    """The text a user typed in a message, on one line, cut at a whole character to the size a card allows."""
-    payload = preview_payload(body)
-    if isinstance(payload, Erased):
-        return NOTE
-    text = _text(payload.get("content") if isinstance(payload, dict) else payload) or _said(payload)
-    return one_line(without_reminders(text))
-
-
-def _said(payload: object) -> str:
-    """The text of a message in the format of a program whose sessions are imported."""
-    from treering.transcript.parts import parts_of  # who resumes a session does not look for its first prompt
-
-    return " ".join(part.text for part in parts_of(payload) if part.kind == "text")
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) and not isinstance(content, bytes) else [content]
-    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
