@@ -396,6 +396,13 @@ yield (TailRegister(keys).prepare(tail, expect=seen.tail_version),)
     ),
     Rule("bury-own", "A deletion marks the card of its own life only.", never("life"), LIVES),
     Rule(
+        "stone-has-own-id",
+        "A tombstone is a write of its own: no writer takes it for the one whose answer it did not get.",
+        value("register.tombstone(life, card.write, updated=card.updated, marker=card.marker)"),
+        LIVES,
+        test="tests/session/test_deleted_meanwhile.py::test_a_writer_without_an_answer_does_not_take_the_tombstone_for_its_own",
+    ),
+    Rule(
         "finish-deletion",
         "A deletion that was cut short is finished by the next one.",
         then("if seen.dead: return"),

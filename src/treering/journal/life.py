@@ -132,7 +132,7 @@ def free_name(keys: SessionKeys, *, nonce: str, absent: bool = False) -> Steps[R
         seen = yield from look(keys)
         if seen.dead:
             finished = seen.card is not None and not seen.card.dead and seen.life
-            seen = yield from _bury(seen, seen.life)
+            seen = yield from _bury(seen, seen.life, nonce)
             if finished:  # an interrupted deletion did not do this
                 yield from _empty_folder(keys.folder(finished))
                 yield from marker.drop_buried(keys, seen.card)
@@ -220,7 +220,7 @@ def delete(keys: SessionKeys, *, nonce: str, agreed: Callable[[Registers], bool]
         # rule: fence-without-tail, tombstone-in-tail-first, delete-one-life
         if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):
             continue
-        seen = yield from _bury((yield from look(keys)), life)
+        seen = yield from _bury((yield from look(keys)), life, nonce)
         yield from _empty_folder(keys.folder(life))
         yield from marker.drop_buried(keys, seen.card)
         return True
@@ -238,14 +238,15 @@ def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
     return isinstance(outcome, Swapped)
 
 
-def _bury(seen: Registers, life: str) -> Steps[Registers]:
+def _bury(seen: Registers, life: str, nonce: str) -> Steps[Registers]:
     """Mark the card of a fenced life as deleted, so that lists skip it and the name can be reused."""
     register, attempts = LatestRegister(seen.keys), Attempts(seen.keys.latest)
     while attempts.another():
         card = seen.card
         if card is None or card.dead or card.life != life:  # rule: bury-own
             return seen
-        tombstone = register.tombstone(life, card.write, updated=card.updated, marker=card.marker)
+        # rule: stone-has-own-id
+        tombstone = register.tombstone(life, nonce, updated=card.updated, marker=card.marker)
         yield from register.swap(tombstone, expect=seen.latest_version)
         seen = yield from look(seen.keys)
 
