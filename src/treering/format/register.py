@@ -48,7 +48,8 @@ RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
 """Part of that reserved for erasures: their list, and tombstones longer than the payloads they replace."""
 CARD_BYTES_MAX: Final = 8192
 """Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
-SEGMENTS_NAMED_MAX: Final = 8
+SEGMENTS_NAMED_MAX: Final = 24
+"""Sixteen seals lie between two merges, and a few levels of merged segments before them. Each takes 25 bytes."""
 TOMBSTONE_BYTES_MAX: Final = 240
 """Most bytes of a tombstone of `latest` besides the name of its session; it has few fields, all of them short."""
 FIRST_PROMPT_BYTES_MAX: Final = 200

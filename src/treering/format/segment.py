@@ -55,6 +55,8 @@ SEGMENT_BYTES_MAX: Final = 256 * 1024 * 1024
 """Most content of a segment; a merge or a whole read holds that much in memory."""
 FOOTER_GUESS_BYTES: Final = 32 * 1024
 """Bytes to read from the end at first: the index, and the parts that describe the last 2,000 records or so."""
+ROW_GUESS_BYTES: Final = 36
+"""Bytes to read for each record where all parts are wanted; they take 14 to 32, and in segments of a few rows 50."""
 
 _INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 INDEX_VERSION: Final = 2

@@ -24,7 +24,7 @@ from treering.format.parts import read_chunk
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import skeleton_of
 from treering.format.register import Tail
-from treering.format.segment import FOOTER_GUESS_BYTES, read_footer, read_frame, read_segment
+from treering.format.segment import FOOTER_GUESS_BYTES, ROW_GUESS_BYTES, read_footer, read_frame, read_segment
 from treering.format.skeletons import Skeletons
 from treering.journal.register import Attempts, TailRegister
 from treering.journal.resume import resume
@@ -317,9 +317,14 @@ def _with_chunks(found: Sequence[Footer]) -> Steps[list[Footer]]:
     return whole
 
 
-def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
-    """Read the ends of some segments, in parallel: one GET each, two where the index is large."""
-    wanted = {segment.key: min(FOOTER_GUESS_BYTES, segment.size or FOOTER_GUESS_BYTES) for segment in segments}
+def footers(segments: Sequence[Segment], *, whole: bool = False) -> Steps[list[Footer]]:
+    """Read the ends of some segments, in parallel: one GET each, two where the index is large.
+
+    Args:
+        segments: Each once.
+        whole: Read as much as all parts of the index are likely to take, so that they come with it.
+    """
+    wanted = {segment.key: _end_bytes(segment, whole=whole) for segment in segments}
     done: dict[str, Footer] = {}
     while missing := [segment for segment in segments if segment.key not in done]:
         answers = yield tuple(Get(segment.key, start=-wanted[segment.key]) for segment in missing)
@@ -334,6 +339,12 @@ def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
             else:
                 wanted[segment.key] = index
     return [done[segment.key] for segment in segments]
+
+
+def _end_bytes(segment: Segment, *, whole: bool) -> int:
+    rows = segment.name.end - segment.name.first
+    guess = max(FOOTER_GUESS_BYTES, rows * ROW_GUESS_BYTES if whole else 0)
+    return min(guess, segment.size or guess)
 
 
 def require_positions(segment: Segment, first: int, count: int) -> None:

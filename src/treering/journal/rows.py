@@ -333,11 +333,15 @@ class Rows:
 
     # rows by what they are
 
-    def odd(self) -> Steps[bool]:
-        """Whether an id occurs twice, or might, or a node was recorded before its parent."""
+    def odd(self, *, whole: bool = False) -> Steps[bool]:
+        """Whether an id occurs twice, or might, or a node was recorded before its parent.
+
+        Args:
+            whole: Questions about all rows follow, see `SealedParts.ask`.
+        """
         if self._tail.odd or not self.base:
             return self._tail.odd
-        return (yield from self._sealed.ask(_odd))
+        return (yield from self._sealed.ask(_odd, whole=whole))
 
     def occurs(self, mask: int) -> Steps[bool]:
         """Whether anything occurs in the session that these bits of `treering.format.references` stand for."""
@@ -374,7 +378,7 @@ class Rows:
             if span.mask & mask and part.index.first + span.first_row < min(end, self.base)
         ]
         found: list[list[Skeleton]] = []
-        count, batch = 0, 1
+        count, batch = 0, 1 if wanted < end else len(spans)
         while spans and count < wanted:
             spans, last = spans[:-batch], spans[-batch:]
             for (part, _), chunk in reversed(

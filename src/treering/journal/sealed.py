@@ -42,10 +42,8 @@ COLUMN_BYTES: Final = 50
 ROW_BYTES: Final = 80
 """About the memory that a row or entry of a decoded part takes, besides its content: integers, and what holds texts."""
 
-FOOTERS_KEPT: Final = 4
-"""Of how many of the newest segments to keep what was read together with their index: their last rows."""
-SMALL_BYTES: Final = 1024 * 1024
-"""Of small segments, all of which is read together with their index, to keep so many bytes."""
+ENDS_BYTES: Final = 1024 * 1024
+"""To keep of what was read together with indexes: the last rows of each segment, and all of a small one."""
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -78,19 +76,25 @@ class SealedParts:
         self._segments: tuple[tuple[int, Segment], ...] = ()
         self._outdated: tuple[str, ...] = ()
         """What `latest` said of segments when one of them was gone."""
-        self._footers: dict[str, Footer] = {}
-        self._small = Memory(SMALL_BYTES)
+        self._ends = Memory(ENDS_BYTES)
 
     def forget_content(self) -> None:
         """Forget what may hold records that were erased since."""
-        self._footers, self._small = {}, Memory(SMALL_BYTES)
+        self._ends = Memory(ENDS_BYTES)
 
-    def ask(self, question: Callable[[Sequence[Part]], Steps[T]], positions: Sequence[int] | None = None) -> Steps[T]:
+    def ask(
+        self,
+        question: Callable[[Sequence[Part]], Steps[T]],
+        positions: Sequence[int] | None = None,
+        *,
+        whole: bool = False,
+    ) -> Steps[T]:
         """Return what `question` finds in the segments; asks again if one was merged meanwhile.
 
         Args:
             question: Gets the segments that hold `positions`, or all, and all of them have an index.
             positions: Below the base of the tail.
+            whole: Questions about all rows follow: read what describes these together with the indexes.
         """
         attempts = Attempts(self.view.keys.tail)
         while attempts.another():
@@ -98,7 +102,7 @@ class SealedParts:
             if positions is not None:
                 listed = [listed[place] for place in sorted({_place_of(listed, at) for at in positions})]
             try:
-                return (yield from question((yield from self._opened(listed))))
+                return (yield from question((yield from self._opened(listed, whole=whole))))
             except MergedError:
                 self._segments = ()  # rule: look-again-record
                 self._outdated = self.view.latest.card.segments  # rule: name-once
@@ -117,27 +121,25 @@ class SealedParts:
         self._segments = tuple(zip([0, *(segment.name.end for segment in segments)], segments, strict=False))
         return self._segments
 
-    def _opened(self, listed: Sequence[tuple[int, Segment]]) -> Steps[list[Part]]:
+    def _opened(self, listed: Sequence[tuple[int, Segment]], *, whole: bool) -> Steps[list[Part]]:
         """Segments with their indexes: one GET each, in parallel, where these are not remembered."""
         read: dict[str, Footer] = {}
         known = {segment.key: self._memory.get((segment.key, None)) for _, segment in listed}
-        missing = [segment for _, segment in listed if known[segment.key] is None and segment.key not in self._footers]
+        held = {segment.key: self._ends.get(segment.key) for _, segment in listed}
+        missing = [segment for _, segment in listed if known[segment.key] is None and held[segment.key] is None]
         for start in range(0, len(missing), PARALLEL_GETS_MAX):
             batch = missing[start : start + PARALLEL_GETS_MAX]
             try:
-                found = yield from footers(batch)
+                found = yield from footers(batch, whole=whole)
             except NotFoundError:
                 raise MergedError from None
             read |= zip([segment.key for segment in batch], found, strict=True)
         for key, footer in read.items():
             self._memory.put((key, None), footer.index, _weight(footer.index))
-            if len(footer.suffix) == footer.size:
-                self._small.put((key, None), footer, footer.size)
-        newest = {segment.key for _, segment in self._segments[-FOOTERS_KEPT:]}
-        self._footers = {key: footer for key, footer in (self._footers | read).items() if key in newest}
+            self._ends.put(key, footer, len(footer.suffix))
         parts: list[Part] = []
         for first, segment in listed:
-            came = self._footers.get(segment.key) or read.get(segment.key) or self._small.get((segment.key, None))
+            came = read.get(segment.key) or held[segment.key]
             index = came.index if came is not None else known[segment.key]
             parts.append(Part(segment, index, first, came))
         return parts

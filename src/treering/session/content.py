@@ -307,8 +307,11 @@ class Content:
         if not others:
             return [known[name] for name in checkpoints]
         chains = yield from self._replica.ask(lambda look: look.chains(others))
-        lines = yield from self._replica.lines_at({entry.at for chain in chains for entry in chain})
-        records = {entry.id: decode_record(lines[entry.at]) for chain in chains for entry in chain}
+        # What a full record does not repeat is most often in the one before it, perhaps at the end of another frame.
+        before = {max(0, chain[0].at - 1) for chain in chains}
+        lines = yield from self._replica.lines_at(before.union(entry.at for chain in chains for entry in chain))
+        read = [decode_record(line) for line in lines.values()]
+        records = {record.id: record for record in read if record.type == "checkpoint"}
         referred = {name for chain in chains for name in needs(records[chain[0].id])}
         more = yield from self._checkpoint_lines(referred - records.keys())
         records |= {name: decode_record(line) for name, line in more.items()}

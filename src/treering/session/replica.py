@@ -332,15 +332,19 @@ class Replica:
 
     # records
 
-    def ask(self, question: Callable[[Lookup], Steps[T]]) -> Steps[T]:
+    def ask(self, question: Callable[[Lookup], Steps[T]], *, whole: bool = False) -> Steps[T]:
         """Answer a question about single nodes or checkpoints; see `treering.session.lookup`.
 
         It reads what the question is about, or the index of the whole session where only that gives the right answer.
+
+        Args:
+            question: Gets what answers it.
+            whole: It is about rows all over the session, so their description is read at once with what leads to it.
         """
         if self._index is None and self.known_view is not None:
             rows = self._looked(self.known_view)
             try:
-                if not (yield from rows.odd()):
+                if not (yield from rows.odd(whole=whole)):
                     return (yield from question(session.row_lookup.RowLookup(rows, self.state.heads)))
             except journal.rows.OddError:
                 pass

@@ -26,8 +26,8 @@ from treering.session.state import CARD, FACTS, MODEL, ORIGIN, UNKNOWN, SessionS
 from treering.transcript.heads import decode_heads
 
 DEFAULT_POLICY = policies.DEFAULT_POLICY.name  # imported early, so that resuming loads no code
-CARD_RESERVE_BYTES = 1024
-"""Reserved on a card for its automatic fields: counts, times, the first prompt, an ordinary head and node."""
+CARD_RESERVE_BYTES = 1536
+"""Reserved on a card for its automatic fields: counts, times, the first prompt, an ordinary head and node, segments."""
 ON_CARD = {("node", "model_change"), *(("note", kind) for kind in (*FACTS, ORIGIN, CARD))}
 NAME_CHARS_ORDINARY = 200
 """Length of the names of a head and its node together."""

@@ -18,8 +18,9 @@ from treering.journal.limits import SEALED_BYTES_DROP
 from treering.storage.counting import CountingDriver
 
 TURNS, TURN_BYTES = 100, 4096
-REQUESTS_A_TURN, HISTORY_REQUESTS, STORED = 8, 30, 1.2
-"""At most: of a turn, of a list of 300 checkpoints, and bytes for each byte of text once segments are merged."""
+REQUESTS_A_TURN, HISTORY_REQUESTS, STORED, WAITS_COLD = 8, 30, 1.2, 3
+"""At most: of a turn, of a list of 300 checkpoints; bytes for each byte of text once segments are merged; and waits for
+any checkpoint in a new process."""
 
 
 def counted(backend: Backend, **options: Any) -> tuple[Graph, CountingDriver]:
@@ -85,14 +86,23 @@ def test_a_whole_history_takes_few_requests(written: Written) -> None:
 
 @pytest.mark.parametrize("place", [3, 150, 290])
 def test_an_old_checkpoint_takes_few_waits(written: Written, place: int) -> None:
-    """Behind the look whether anything changed: a list of segments, their indexes, chunks of large ones, a frame."""
+    """In a new process, the resume included: both registers, the ends of all segments, and frames."""
+    wanted = list(counted(written.backend)[0].get_state_history(config()))[place]
     graph, counts = counted(written.backend)
-    wanted = list(graph.get_state_history(config()))[place]
-    graph, counts = counted(written.backend)
-    graph.get_state(config())
-    counts.reset()
     assert graph.get_state(wanted.config).values == wanted.values
-    assert counts.batches <= 1 + 4
+    assert counts.batches <= WAITS_COLD
+
+
+def test_messages_of_a_history_share_nothing(written: Written) -> None:
+    """Who changes a message of one checkpoint changes it in no other, and not in what is returned next."""
+    graph, _ = counted(written.backend)
+    newest, before, *_ = graph.get_state_history(config())
+    said = before.values["messages"][0]
+    assert newest.values["messages"][0] == said
+    newest.values["messages"][0].additional_kwargs["mine"] = True
+    newest.values["messages"][0].content = "changed"
+    assert said == graph.get_state(before.config).values["messages"][0]
+    assert "mine" not in said.additional_kwargs
 
 
 def _stored_of(backend: Backend) -> tuple[int, int]:
@@ -113,7 +123,7 @@ class Notes(TypedDict):
 
 @pytest.mark.parametrize("channel", ["listed", "named"])
 def test_other_channels_are_stored_about_once(channel: str) -> None:
-    """A list or a dict that gets two texts each turn takes as few bytes as messages do, and as few requests."""
+    """A list or a dict that gets two texts each turn takes as few bytes as messages do, as few requests and waits."""
     turns, backend = 60, memory_backend()
     texts = iter(workload.even_texts(2 * turns, TURN_BYTES // 2))
     store, counts = backend.counted()
@@ -129,9 +139,22 @@ def test_other_channels_are_stored_about_once(channel: str) -> None:
     for _ in range(turns):
         graph.invoke(said(), config(), durability="sync")
     assert counts.total <= REQUESTS_A_TURN * turns
+    _require_few_waits(backend)
     stored, tail = _stored_of(backend)
     assert stored <= STORED * turns * TURN_BYTES
     assert tail <= SEALED_BYTES_DROP
+
+
+def _require_few_waits(backend: Backend) -> None:
+    """Any checkpoint in a new process, whose full record may refer to another one, among more than eight segments."""
+    assert backend.store().view("t").stored().segments > 8
+    history = list(TreeringSaver(backend.store()).list(config()))
+    for wanted in history[:: len(history) // 12]:
+        store, counts = backend.counted()
+        found = TreeringSaver(store).get_tuple(wanted.config)
+        assert found is not None
+        assert found.checkpoint == wanted.checkpoint
+        assert counts.batches <= WAITS_COLD, (wanted.metadata, counts.requests)
 
 
 def test_text_is_stored_about_once(written: Written) -> None:

@@ -110,7 +110,7 @@ class Kept(NamedTuple):
         """Return the values of its channels; erased ones are left out."""
         found = {channel: codec.decode(raw) for channel, raw in self.channels.items() if not is_erased(raw)}
         if self.messages is not None:
-            found[self.facts["list"]] = [codec.message_of(payload) for payload in self.messages]
+            found[self.facts["list"]] = codec.messages_of(self.messages)
         return found
 
     def has(self, channel: str) -> bool:
@@ -121,7 +121,7 @@ class Kept(NamedTuple):
         """Return the value of a channel that it holds."""
         if channel in self.channels:
             return codec.decode(self.channels[channel])
-        return [codec.message_of(payload) for payload in self.messages or ()]
+        return codec.messages_of(self.messages or ())
 
     def pending_writes(self, codec: Codec) -> list[PendingWrite]:
         """Return its pending writes, in the order in which LangGraph applies them."""

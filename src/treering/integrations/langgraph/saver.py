@@ -306,7 +306,8 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         filter: Mapping[str, Any] | None,  # noqa: A002
         before: RunnableConfig | None,
         limit: int | None,
-    ) -> Iterator[Sequence[CheckpointTuple]]:
+    ) -> Iterator[Iterator[CheckpointTuple]]:
+        """Pages of checkpoints, each of which is made when it is taken: its caller may let go of it before the next."""
         wanted, codec = Wanted.of(config, filter, before), Codec(self.serde)
         named = config["configurable"].get("thread_id") if config is not None else None
         for thread in self._names() if named is None else [str(named)]:
@@ -314,7 +315,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
             for page in pages(partial(self._threads.use, thread), wanted, limit, codec):
                 self._tell(thread, page)
                 limit = None if limit is None else limit - len(page)
-                yield tuple([each.as_tuple(shown, codec) for each in page])
+                yield map(partial(Kept.as_tuple, thread=shown, codec=codec), page)
 
     def _tell(self, thread: str, page: Sequence[Kept]) -> None:
         opened = self._threads.peek(thread)
@@ -332,8 +333,9 @@ def _thread_of(config: RunnableConfig) -> str:
     return str(config["configurable"]["thread_id"])
 
 
-def _next(found: Iterator[T]) -> T | None:
-    return next(found, None)
+def _next(found: Iterator[Iterator[T]]) -> list[T] | None:
+    page = next(found, None)
+    return None if page is None else list(page)
 
 
 def _get(thread: Thread, *, ns: str, checkpoint: str | None) -> Steps[tuple[Kept | None, str | None]]:

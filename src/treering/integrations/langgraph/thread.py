@@ -121,7 +121,7 @@ class Thread(SharedSession):
     def _infos(self) -> Steps[Sequence[CheckpointInfo]]:
         if not self.writer.replica.exists:
             return ()
-        return (yield from self.writer.replica.ask(lambda look: look.checkpoints()))
+        return (yield from self.writer.replica.ask(lambda look: look.checkpoints(), whole=True))
 
     def load(self, entries: Sequence[Entry]) -> Steps[list[Kept]]:
         """Checkpoints of a list, whole; what they share is read once."""
