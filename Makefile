@@ -41,7 +41,7 @@ help:
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
 	@echo "make upstream  ask pi, oh-my-pi and Claude Code themselves about sessions; npm installs them into .upstream"
-	@echo "make bench     measure beside others, a quarter of an hour; bench-quick is less of the same in some minutes"
+	@echo "make bench     measure beside others, three quarters of an hour; bench-quick is less of the same in some minutes"
 	@echo "make docs      build the documentation as a site in build/site; a link that leads nowhere ends it"
 	@echo "make clean     remove .venv and caches"
 
