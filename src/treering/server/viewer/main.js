@@ -78,7 +78,9 @@ class App {
     }
     this.page = new SessionPage(this.source, route.key);
     fill(this.place, this.page.element);
-    return this.page.open(route);
+    await this.page.open(route);
+    if (document.activeElement === document.body) this.page.conversation.element.focus({ preventScroll: true });
+    return undefined;
   }
 }
 
