@@ -150,9 +150,9 @@ def test_chosen_versions_are_shown_again(browser: Browser, own: Own) -> None:
     browser.see("article.message", "on foot")
     browser.press("button[aria-label='Previous version']")
     browser.see("article.message", "by train")
-    browser.until(
-        lambda _: server.api.get(f"sessions/s/view-state?viewer={viewer(browser)}").json()["node"] is not None
-    )
+    with server.api as api:
+        state = f"sessions/s/view-state?viewer={viewer(browser)}"
+        browser.until(lambda _: api.get(state).json()["node"] is not None)
     browser.open(address(server, "#/s/s"))
     browser.see("article.message", "by train")
     browser.driver.switch_to.new_window("tab")

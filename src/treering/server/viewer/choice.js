@@ -39,9 +39,9 @@ export class Choice {
     return this.session.get(`nodes/${encodeURIComponent(node)}`).then((found) => found.leaf, () => null);
   }
 
-  /** The end of the branch on which to show a node: the chosen one if it has it, or else the newest. @param {string} node @returns {Promise<string>} */
+  /** The end of the branch on which to show a node: the chosen or else the current one if it has it, or the newest. @param {string} node @returns {Promise<string>} */
   async branchOf(node) {
-    const toward = (await this.chosen()) ?? undefined;
+    const toward = (await this.chosen()) ?? this.session.card?.node ?? undefined;
     return (await this.session.get(`nodes/${encodeURIComponent(node)}`, { toward })).leaf;
   }
 }

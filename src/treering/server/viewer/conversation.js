@@ -47,6 +47,7 @@ export class Conversation {
     this.element = h("div.conversation", { onscroll: () => this.scrolled(), tabindex: 0, role: "region", "aria-label": "Messages" }, this.list, this.live);
     this.anchor = new Anchor(this.element, this.list, [this.live], () => !this.below.length);
     this.down.hidden = true;
+    fill(this.list, h("p.hint", {}, "Reading the session…"));
   }
 
   /**

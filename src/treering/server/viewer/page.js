@@ -69,9 +69,10 @@ export class SessionPage {
 
   /** @param {Route} route */
   async open(route) {
-    await this.session.open();
+    await Promise.all([this.session.open(), this.choice.chosen()]);
     this.showCard();
-    this.tree.refresh().then(() => this.reveal());
+    const node = route.node ?? (await this.choice.chosen()) ?? this.session.card?.node;
+    this.tree.open(node ?? "").catch(() => this.tree.refresh()).then(() => this.reveal());
     await this.goTo(route);
     this.live.start();
   }
@@ -101,7 +102,8 @@ export class SessionPage {
     fill(/** @type {HTMLElement} */ (this.title), sessionName(info));
     fill(/** @type {HTMLElement} */ (this.facts), [counted(info.messages, "message"), info.model].filter(Boolean).join(" · "));
     const names = Object.keys(heads || {});
-    const select = names.length > 1 && h("label", {}, "Head ", h("select", { onchange: (/** @type {Event} */ event) => this.showHead(/** @type {HTMLSelectElement} */ (event.target).value) }, names.map((name) => h("option", { value: name, selected: name === (this.shownHead() ?? head) }, name === head ? `${name} (current)` : name))));
+    const shown = this.shownHead() ?? head;
+    const select = names.length > 1 && h("label", {}, "Head ", h("select", { onchange: (/** @type {Event} */ event) => this.showHead(/** @type {HTMLSelectElement} */ (event.target).value) }, names.map((name) => h("option", { value: name, selected: name === shown }, name === head ? `${name} (current)` : name))));
     if (!this.heads?.contains(document.activeElement)) fill(/** @type {HTMLElement} */ (this.heads), select);
   }
 
