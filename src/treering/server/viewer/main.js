@@ -68,6 +68,7 @@ class App {
 
   /** @param {import("./page.js").Route} route */
   async show(route) {
+    const moved = this.place.hasChildNodes(); // and not just loaded: then the focus begins where browsers begin
     if (this.page && route.key === this.page.session.key) return this.page.goTo(route);
     this.page?.close();
     this.page = null;
@@ -79,7 +80,7 @@ class App {
     this.page = new SessionPage(this.source, route.key);
     fill(this.place, this.page.element);
     await this.page.open(route);
-    if (document.activeElement === document.body) this.page.conversation.element.focus({ preventScroll: true });
+    if (moved && document.activeElement === document.body) this.page.conversation.element.focus({ preventScroll: true });
     return undefined;
   }
 }

@@ -36,13 +36,14 @@ export function messageArticle(row, around, { which, joined = false } = {}) {
       "header",
       {},
       h("span.role", {}, name),
+      small && h("span.step-line", {}, told(node)),
       h("time", { datetime: new Date(node.time_ms).toISOString(), title: timeText(node.time_ms) }, clockText(node.time_ms)),
       marks(node),
       h("span.grow"),
       row.siblings > 1 && versions(row, around),
       button(`More about this ${joined ? "result" : small ? "step" : "message"}`, (event) => around.menu(row, /** @type {HTMLElement} */ (event.currentTarget)), { icon: "more", class: "menu-button", "aria-haspopup": "menu" }),
     ),
-    h("div.body", {}, node.erased ? erased(node) : small ? step(node, around) : showPayload(node.payload, around.fetch, { role: roleClass(role), which, under: joined }), ended(node)),
+    (!small || node.payload !== null) && h("div.body", {}, node.erased ? erased(node) : small ? step(node, around) : showPayload(node.payload, around.fetch, { role: roleClass(role), which, under: joined }), ended(node)),
     usageLine({ ...(isFields(node.payload?.usage) ? node.payload.usage : {}), ...around.usage }),
   );
 }
@@ -92,19 +93,26 @@ function erased(node) {
   return h("p.hint", {}, reason ? `Erased: ${reason}` : "Erased.");
 }
 
-/** A node that is no message: a compaction, a change of settings, what an extension kept. @param {Node_} node @param {Around} around */
-function step(node, around) {
-  const told = Object.entries(node.brief).filter(([name]) => name !== "kept").map(([name, value]) => `${name.replace(/_/g, " ")}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
-  if (node.payload === null) return h("p.step-line", {}, told);
-  const line = firstLine(headlineOf(node.payload, node.brief), 100);
-  return [told && h("p.step-line", {}, told), fold("data", [h("span.fold-name", {}, node.payload?.summary ? "Summary" : "Content"), h("span.fold-line", {}, line)], () => showPayload(node.payload, around.fetch))];
+/** What the brief of a node says. @param {Node_} node */
+function told({ brief }) {
+  return Object.entries(brief).filter(([name]) => name !== "kept").map(([name, value]) => `${name.replace(/_/g, " ")}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
 }
 
-const COUNTS = { input: "in", input_tokens: "in", prompt_tokens: "in", output: "out", output_tokens: "out", completion_tokens: "out", cache_read: "cached", cacheRead: "cached", cache_read_input_tokens: "cached", cache_write: "cache written", cacheWrite: "cache written", cache_creation_input_tokens: "cache written", reasoning: "reasoning", reasoning_tokens: "reasoning" };
+/** A node that is no message: a compaction, what an extension kept. @param {Node_} node @param {Around} around */
+function step(node, around) {
+  const line = firstLine(headlineOf(node.payload, node.brief), 100);
+  return fold("data", [h("span.fold-name", {}, node.payload?.summary ? "Summary" : "Content"), h("span.fold-line", {}, line)], () => showPayload(node.payload, around.fetch));
+}
+
+/** Names that programs have for counts of tokens, and words for people. The first name that is there tells each. */
+const COUNTS = { in: ["input", "input_tokens", "prompt_tokens"], out: ["output", "output_tokens", "completion_tokens"], cached: ["cache_read", "cacheRead", "cache_read_input_tokens", "cache_read_tokens"], "cache written": ["cache_write", "cacheWrite", "cache_creation_input_tokens", "cache_write_tokens"], reasoning: ["reasoning", "reasoning_tokens"] };
 
 /** What it took. @param {Record<string, any>} usage */
 export function usageLine(usage) {
-  const told = Object.entries(COUNTS).filter(([name]) => typeof usage[name] === "number" && usage[name]).map(([name, word]) => `${number(usage[name])} ${word}`);
+  const told = Object.entries(COUNTS).flatMap(([word, names]) => {
+    const count = names.map((name) => usage[name]).find((each) => typeof each === "number");
+    return count ? [`${number(count)} ${word}`] : [];
+  });
   const cost = typeof usage.cost === "number" ? usage.cost : usage.cost?.total ?? usage.cost_usd;
   if (typeof cost === "number" && cost) told.push(`$${cost.toFixed(cost < 0.1 ? 4 : 2)}`);
   return told.length ? h("footer", { title: "Tokens" }, told.join(" · ")) : null;

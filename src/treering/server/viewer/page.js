@@ -100,6 +100,7 @@ export class SessionPage {
     const { info, heads, head } = /** @type {any} */ (this.session.card);
     document.title = `${sessionName(info)} · Treering`;
     fill(/** @type {HTMLElement} */ (this.title), sessionName(info));
+    this.title?.setAttribute("title", sessionName(info));
     fill(/** @type {HTMLElement} */ (this.facts), [counted(info.messages, "message"), info.model].filter(Boolean).join(" · "));
     const names = Object.keys(heads || {});
     const shown = this.shownHead() ?? head;

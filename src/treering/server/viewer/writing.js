@@ -194,7 +194,7 @@ export class Writing {
    * @param {() => string | null} leaf
    */
   composer(leaf) {
-    const field = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 2, "aria-label": "Message", placeholder: "Go on from here…  (Ctrl+Enter sends)" }));
+    const field = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Go on from here…", title: "Ctrl+Enter sends" }));
     const send = button("Send", () => this.say(field, leaf()), { class: "primary" });
     field.addEventListener("keydown", (event) => { if (sends(event)) this.say(field, leaf()); });
     return h("form.composer", { onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, field, send);
