@@ -48,7 +48,7 @@ class Writable(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writable]:
+def full(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writable]:
     """The session that has everything, one whose writer was killed, and one in which something was left open."""
     folder = tmp_path_factory.mktemp("accessible") / "store"
     with treering.open(folder) as store:
@@ -59,6 +59,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writable]:
     killed_writer(folder, "lost", "First to the river, then")
     with serving(folder) as server:
         yield Writable(server, sample)
+        chromium.driver.get("about:blank")
 
 
 @pytest.fixture
@@ -268,3 +269,18 @@ def test_what_lies_over_a_narrow_window_is_opened_and_closed(page: Browser, full
     page.press(".tree-row", "say in the changelog")
     page.see("article.selected", "say in the changelog")
     page.gone(".tree-side")
+
+
+def test_who_comes_back_to_the_list_finds_the_search_and_the_card(page: Browser, full: Writable) -> None:
+    """The words that were searched for are still there, and the focus is at the card that was opened."""
+    page.open(address(full.server))
+    page.type("#search", "turning")
+    page.type("#search", "Fix the total")
+    page.until(lambda _: len(page.all(".list > .cards .card")) == 1)
+    tab_to(page, "Fix the total of the cart")
+    keys(page, Keys.ENTER)
+    page.see("article.message")
+    page.driver.back()
+    page.see(".card", "Fix the total of the cart")
+    page.until(lambda _: focused(page).startswith("Fix the total of the cart"))
+    assert page.see("#search").get_attribute("value") == "Fix the total"

@@ -219,3 +219,21 @@ def test_what_came_after_the_chosen_message_is_told_from_what_was_left_out(
     browser.see("article.message.was-seen", "Why is the total")
     browser.see("article.message.later")
     assert browser.all("article.message.unseen") == []
+
+
+def test_a_retracted_message_is_found_in_the_tree_and_shown_again(browser: Browser, own: Own) -> None:
+    """It leaves the conversation; its row in the tree leads to it, and its menu brings it back."""
+    store, server = own
+    with store.session("s") as session:
+        session.append(treering.user("first"))
+        session.append(treering.user("a slip of the tongue"))
+        session.append(treering.assistant("never mind"))
+    browser.open(address(server, "#/s/s"))
+    browser.see("article.message", "never mind")
+    browser.menu("a slip of the tongue", "Retract")
+    browser.gone("article.message", "a slip of the tongue")
+    browser.press(".tree-row.retracted")
+    browser.see("article.message.retracted", "a slip of the tongue")
+    browser.menu("a slip of the tongue", "Show again")
+    browser.gone("article.message.retracted")
+    browser.see("article.message", "a slip of the tongue")

@@ -28,7 +28,7 @@ class Long(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
+def long(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
     """A session of 5,000 messages, of which 50 turn aside."""
     folder = tmp_path_factory.mktemp("long") / "store"
     with treering.open(folder).session("long") as session:
@@ -40,6 +40,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
         session.switch("main")
     with serving(folder) as server:
         yield Long(server, path)
+        chromium.driver.get("about:blank")
 
 
 def asked(browser: Browser) -> list[str]:

@@ -39,10 +39,10 @@ export class Choice {
     return this.session.get(`nodes/${encodeURIComponent(node)}`).then((found) => found.leaf, () => null);
   }
 
-  /** The end of the branch on which to show a node: the chosen or else the current one if it has it, or the newest. @param {string} node @returns {Promise<string>} */
+  /** A node with `leaf`, the end of the branch to show it on: the chosen or else the current one if it has it, or the newest. @param {string} node @returns {Promise<any>} */
   async branchOf(node) {
     const toward = (await this.chosen()) ?? this.session.card?.node ?? undefined;
-    return (await this.session.get(`nodes/${encodeURIComponent(node)}`, { toward })).leaf;
+    return this.session.get(`nodes/${encodeURIComponent(node)}`, { toward });
   }
 }
 

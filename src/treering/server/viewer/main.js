@@ -1,5 +1,5 @@
 /** Starts the page: finds where sessions come from, and follows the fragment of the address. */
-import { button, fill, h } from "./dom.js";
+import { button, fill, h, notice } from "./dom.js";
 import { List } from "./list.js";
 import { SessionPage } from "./page.js";
 import { ServerSource } from "./source.js";
@@ -27,6 +27,7 @@ function themeButton() {
   return button("Light or dark", () => {
     const next = themes[(themes.indexOf(root.getAttribute("data-theme") || "") + 1) % themes.length];
     set(next);
+    notice(`Colours: ${next || "as the system has them"}.`);
     try {
       localStorage.setItem(THEME, next);
     } catch { /* a file may keep nothing */ }
@@ -48,6 +49,8 @@ class App {
     this.source = source;
     /** @type {SessionPage | null} */
     this.page = null;
+    /** @type {List | null} Kept, so that whoever comes back finds what was searched for, and where. */
+    this.list = null;
     this.place = h("div.place");
     const brand = h("a.brand", { href: "#/" }, h("span.rings", { "aria-hidden": "true" }), "Treering");
     fill(document.body, h("header.top", {}, brand, source.readOnly && h("span.chip", {}, "read-only"), h("span.grow"), themeButton()), this.place);
@@ -73,9 +76,9 @@ class App {
     this.page?.close();
     this.page = null;
     if (!route.key) {
-      const list = new List(this.source);
-      fill(this.place, list.element);
-      return list.open();
+      this.list ??= new List(this.source);
+      fill(this.place, this.list.element);
+      return this.list.open();
     }
     this.page = new SessionPage(this.source, route.key);
     fill(this.place, this.page.element);

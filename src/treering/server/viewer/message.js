@@ -95,7 +95,7 @@ function erased(node) {
 
 /** What the brief of a node says. @param {Node_} node */
 function told({ brief }) {
-  return Object.entries(brief).filter(([name]) => name !== "kept").map(([name, value]) => `${name.replace(/_/g, " ")}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
+  return Object.entries(brief).filter(([name]) => name !== "kept").map(([name, value]) => `${name.replace(/_/g, " ")}: ${typeof value === "object" ? JSON.stringify(value) : typeof value === "number" ? number(value) : value}`).join(" · ");
 }
 
 /** A node that is no message: a compaction, what an extension kept. @param {Node_} node @param {Around} around */

@@ -10,6 +10,7 @@ import { Live } from "./live.js";
 import { rowTitle } from "./message.js";
 import { Seen } from "./seen.js";
 import { Session } from "./session.js";
+import { knownText, partsOf } from "./shapes.js";
 import { Tree } from "./tree.js";
 import { counted, sessionName } from "./words.js";
 import { editableText, Writing } from "./writing.js";
@@ -134,7 +135,8 @@ export class SessionPage {
       return;
     }
     try {
-      const leaf = await this.choice.branchOf(node);
+      const { leaf, retracted } = await this.choice.branchOf(node);
+      this.conversation.retracted ||= retracted; // whoever goes there wants to see it
       await this.conversation.show(leaf, { at: node, focus: true });
       this.choice.set(leaf);
       this.showCard();
@@ -246,6 +248,8 @@ export class SessionPage {
       ["Copy a link to this", () => copy(location.href.replace(/#.*/s, `#/s/${this.session.key}/n/${encodeURIComponent(node.id)}`))],
       ["Compare from here …", () => { this.panels.compare.a = node.id; this.panels.compare.b = ""; this.openPanel("compare"); }],
     ];
+    const said = partsOf(node.payload).filter((part) => part.kind === "text").map((part) => knownText(part.text)).join("\n\n");
+    if (said) items.splice(1, 0, ["Copy the text", () => copy(said)]);
     if (other && other !== node.id) items.push([this.panels.compare.a ? "… with this" : "Compare with the end shown", () => this.panels.compare.choose(other, node.id)]);
     if (writing) {
       if (editableText(node.payload) !== null) items.push(["Edit", () => writing.edit(row)]);
