@@ -26,6 +26,13 @@ return box.top >= around.top && box.bottom <= around.bottom
 """
 
 
+IN_VIEW = """
+const box = arguments[0].getBoundingClientRect();
+const around = document.querySelector('.conversation').getBoundingClientRect();
+return box.top >= around.top - 1 && box.bottom <= around.bottom;
+"""
+
+
 def whole(browser: Browser, text: str) -> bool:
     """Whether a message is seen from its beginning to its end, with nothing over it."""
     return bool(browser.driver.execute_script(WHOLE, browser.see("article.message", text)))
@@ -105,19 +112,21 @@ def test_a_result_stands_under_its_call(browser: Browser, own: Own) -> None:
 
 
 def test_a_result_whose_call_is_a_page_above_joins_it(browser: Browser, own: Own) -> None:
-    """A result stands for itself until the page with its call is read, and under it then."""
+    """A result stands for itself until the page with its call is read, and then under it, where it was seen."""
     store, server = own
     with store.session("s") as session:
         session.append(*[treering.user(f"message {at}") for at in range(100)])
-        call = {"type": "tool_use", "id": "c", "name": "wait", "input": {}}
-        session.append(treering.assistant([call]))
-        session.append(*[treering.user(f"meanwhile {at}") for at in range(39)])
-        result = session.append(treering.tool("done at last", call="c")).node
-    browser.open(address(server, f"#/s/s/n/{result}"))
-    browser.see("article.tool.selected:not(.joined)", "done at last")
+        session.append(treering.assistant([{"type": "tool_use", "id": "c", "name": "wait", "input": {}}]))
+        session.append(treering.tool("done at last", call="c"))
+        session.append(*[treering.user(f"later {at}") for at in range(39)])
+    browser.open(address(server, "#/s/s"))
+    browser.see("article.tool:not(.joined)", "done at last")
     browser.driver.execute_script("document.querySelector('.conversation').scrollTop = 0")
-    browser.see(".call-box article.joined.selected", "done at last")
-    assert len(browser.all(f"[data-node='{result}']")) == 1
+    joined = browser.see(".call-box article.joined", "done at last")
+    browser.until(lambda _: browser.driver.execute_script(IN_VIEW, joined))
+    first = browser.driver.execute_script("return document.querySelector('.messages article').textContent")
+    assert "message 61" in first, "one page above was read, and not all of them"
+    assert browser.all("article.tool:not(.joined)") == []
 
 
 def test_versions_of_a_result_are_reached_from_below_its_call(browser: Browser, own: Own) -> None:

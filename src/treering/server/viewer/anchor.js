@@ -16,7 +16,7 @@ export class Anchor {
     /** Whether the end stays in view. */
     this.end = true;
     this.last = 0;
-    /** @type {Element | null} */
+    /** @type {HTMLElement | null} */
     this.held = null;
     this.top = 0;
     const watch = new ResizeObserver(() => this.restore());
@@ -48,12 +48,21 @@ export class Anchor {
 
   hold() {
     const edge = this.scroller.getBoundingClientRect().top;
-    this.held = [...this.list.children].find((each) => each.getBoundingClientRect().bottom > edge) ?? null;
-    this.top = this.offset();
+    const children = /** @type {HTMLElement[]} */ ([...this.list.children]);
+    this.held = children.find((each) => each.getBoundingClientRect().bottom > edge) ?? null;
+    this.top = this.held ? this.offset(this.held) : 0;
   }
 
-  offset() {
-    return this.held ? this.held.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top : 0;
+  /** @param {HTMLElement} element */
+  offset(element) {
+    return element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top;
+  }
+
+  /** What is held, or what was made of the same message in its place. @returns {HTMLElement | null} */
+  place() {
+    if (!this.held || this.held.isConnected) return this.held;
+    const { node } = this.held.dataset;
+    return node ? this.list.querySelector(`[data-node="${CSS.escape(node)}"]`) : null;
   }
 
   toEnd() {
@@ -62,8 +71,9 @@ export class Anchor {
   }
 
   restore() {
+    const place = this.place();
     if (this.end && this.whole()) this.scroller.scrollTop = this.scroller.scrollHeight;
-    else if (this.held?.isConnected) this.scroller.scrollTop += this.offset() - this.top;
+    else if (place) this.scroller.scrollTop += this.offset(place) - this.top;
     this.last = this.scroller.scrollTop;
   }
 
