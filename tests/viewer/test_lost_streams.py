@@ -63,7 +63,7 @@ def test_a_lost_answer_is_discarded_only_after_a_question(browser: Browser, own:
 def test_a_lost_answer_is_finished_by_hand(browser: Browser, own: Own, lost: str) -> None:
     """Continuing shows what there is, takes the rest, and makes a whole answer of both."""
     browser.press("article.open button", "Continue")
-    browser.see("dialog .ask-before", "First to the river, then")
+    assert browser.see("dialog .ask-before").text == "First to the river, then"
     browser.type("dialog textarea", " over the bridge.")
     browser.press("dialog button", "Finish the answer")
     browser.see("article.message:not(.open)", "First to the river, then over the bridge.")

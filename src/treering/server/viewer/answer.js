@@ -74,7 +74,7 @@ export class OpenAnswer {
     return h(
       "div.actions",
       {},
-      button("Continue", () => ending.proceed(this.id, this.offset, this.body.innerText), { title: "Write the rest of it" }),
+      button("Continue", () => ending.proceed(this.id, this.offset, this.text.said()), { title: "Write the rest of it" }),
       button("Keep", () => ending.keep(this.id), { title: "Record what there is as a message that says it is partial" }),
       button("Discard", () => ending.discard(this.id), { title: "Delete what there is" }),
     );
@@ -102,6 +102,11 @@ class Growing {
     part.text = piece.whole ? piece.text : part.text + piece.text;
     part.name ||= piece.name;
     this.frame ||= requestAnimationFrame(() => this.flush());
+  }
+
+  /** The text of the answer, without thinking and calls. */
+  said() {
+    return [...this.parts.values()].filter((part) => part.kind === "text").map((part) => part.text).join("\n\n");
   }
 
   flush() {

@@ -248,11 +248,11 @@ export class Conversation {
     if (this.leaf) this.chosen.set(row.node.id, this.leaf);
     const top = this.articleOf(row.node.id)?.getBoundingClientRect().top ?? 0;
     const leaf = this.chosen.get(target) ?? (await this.session.get(`nodes/${encodeURIComponent(target)}`)).leaf;
+    this.told.turned(leaf);
     await this.show(leaf, { at: target, focus: true });
     const now = this.articleOf(target)?.getBoundingClientRect().top;
     if (now !== undefined) this.element.scrollTop += now - top;
     this.anchor.stay();
-    this.told.turned(leaf);
   }
 
   /** Focus the message above or below. @param {HistoryRow} row @param {number} step @param {Event} event */

@@ -55,6 +55,9 @@ class App {
     const brand = h("a.brand", { href: "#/" }, h("span.rings", { "aria-hidden": "true" }), "Treering");
     fill(document.body, h("header.top", {}, brand, source.readOnly && h("span.chip", {}, "read-only"), h("span.grow"), themeButton()), this.place);
     addEventListener("hashchange", () => this.go());
+    // A page that the browser keeps for its back button must not keep its connections, of which there are six for a server.
+    addEventListener("pagehide", () => this.page?.close());
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   }
 
   /** Show what the address names. */
