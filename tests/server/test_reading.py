@@ -78,6 +78,51 @@ def test_the_context_at_a_point(api: TestClient, folder: Path) -> None:
     assert (here["items"], here["state"]) == (shown(view.context), {"step": 1})
 
 
+def test_the_end_toward_another_node(api: TestClient, folder: Path) -> None:
+    """The end of the branch of a node is that of another node below it, if that is there; else the newest."""
+    view = treering.open(folder).view("trip")
+    question, sea = view.path()
+    newest = view.newest_leaf(question)
+    ends = {
+        name: api.get(f"sessions/trip/nodes/{question}", params={"toward": name}).json()["leaf"]
+        for name in (sea, "none")
+    }
+    assert ends == {sea: sea, "none": newest}
+    assert newest != sea
+
+
+def test_the_context_by_pages_and_what_was_left_out(api: TestClient, folder: Path) -> None:
+    """Pages of a context join to all of it; what a compaction and a retraction left out is told."""
+    with treering.open(folder).session("long") as session:
+        nodes = session.append(*[treering.user(f"message {at}") for at in range(10)]).nodes
+        session.set_model("fine-model-2")
+        kept = session.append(treering.user("kept")).node
+        session.compact("ten messages", kept=kept)
+        last = session.append(treering.user("hidden"), treering.user("shown")).nodes
+        session.retract(last[0])
+        made = session.commit([treering.assistant("done")], state={})
+    for point in ({"node": made.nodes[-1]}, {"checkpoint": made.checkpoint}, {}):
+        whole = api.get("sessions/long/context", params=point).json()
+        assert (len(whole["items"]), whole["before"]) == (whole["total"], None) == (4, None)
+        pages: list[object] = []
+        before: dict[str, int] | None = {}
+        while before is not None:
+            page = api.get("sessions/long/context", params={**point, "limit": 3, **before}).json()
+            pages[:0] = page["items"]
+            before = {"before": page["before"]} if page["before"] else None
+        assert pages == whole["items"]
+        found = whole["left_out"]
+        assert [(run["first"], run["last"], run["count"]) for run in found["runs"]] == [
+            (nodes[0], nodes[-1], 10),
+            (last[0], last[0], 1),
+        ]
+        assert (found["messages"], found["complete"]) == (11, True)
+        ids = treering.open(folder).view("long")
+        assert [run["at"] for run in found["runs"]] == [
+            [ids.get(run["first"]).at, ids.get(run["last"]).at] for run in found["runs"]
+        ]
+
+
 def test_two_branches_from_where_they_part(api: TestClient, folder: Path) -> None:
     """Two nodes have the last node common that both paths hold."""
     view = treering.open(folder).view("trip")

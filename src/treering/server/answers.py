@@ -119,10 +119,36 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...]
 
 
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of a path, one behind the other."""
+
+    first: str
+    last: str
+    at: tuple[int, int]
+    """Positions of both in the journal: those of the nodes between lie between."""
+    count: int
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages on the way to a point that the model does not see there, as a compaction replaced them."""
+
+    messages: int
+    """How many there are."""
+    runs: tuple[Run, ...]
+    """Which, oldest first."""
+    complete: bool
+    """False: these are the last thousand runs."""
+
+
 class ContextView(msgspec.Struct, frozen=True, kw_only=True):
     """What a model sees at a point of a session, and the agent's state there."""
 
     items: tuple[ContextItem, ...]
+    total: int
+    """How many messages it sees; `items` may be a page of them."""
+    before: int | None
+    """Ask with this for the page before; None: there is none."""
+    left_out: LeftOut
     settings: Mapping[str, Any]
     state: Mapping[str, Any]
     checkpoint: str | None

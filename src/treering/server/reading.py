@@ -10,13 +10,13 @@ from msgspec import Meta
 from starlette.responses import Response
 
 import treering
-from treering.errors import NotFoundError, UsageError
+from treering.api.async_view import AsyncView
+from treering.errors import NotFoundError
 from treering.kinds import Kind
 from treering.server.answers import (
     About,
     Branches,
     CheckpointRows,
-    ContextView,
     Counts,
     Ids,
     NodeCard,
@@ -29,7 +29,6 @@ from treering.server.answers import (
 from treering.server.call import Call
 from treering.server.limits import CARDS_SEARCHED_MAX, IDS_MAX, OUTLINE_ROWS_MAX, ROWS_MAX
 from treering.server.route import Query
-from treering.session.payload import decoded_state
 from treering.session.reader import Readable
 from treering.session.verbs.comparing import Diff
 from treering.session.verbs.reading import CheckpointView, History, Note, note_of, payload_in
@@ -210,6 +209,8 @@ class PayloadQuery(Query, frozen=True, kw_only=True):
 
     blobs: bool = False
     """Large images and texts inline."""
+    toward: str | None = None
+    """Another node: if it is below this one, `leaf` is the newest end of that branch."""
 
 
 async def node(call: Call, asked: PayloadQuery) -> NodeCard:
@@ -223,9 +224,17 @@ async def node(call: Call, asked: PayloadQuery) -> NodeCard:
         siblings=await view.siblings(name),
         children=await view.children(name),
         checkpoints=tuple(made[-100:]),
-        leaf=await view.newest_leaf(name),
+        leaf=await view.newest_leaf(name if asked.toward is None else await _toward(view, name, asked.toward)),
         original=await view.original(name) if found.amended else None,
     )
+
+
+async def _toward(view: AsyncView, node: str, other: str) -> str:
+    """The other node if it is below the first one and there at all, or else the first one."""
+    try:
+        return other if node in await view.path(other) else node
+    except NotFoundError:
+        return node
 
 
 class PathQuery(Query, frozen=True, kw_only=True):
@@ -248,57 +257,6 @@ async def path(call: Call, asked: PathQuery) -> Ids:
         raise NotFoundError(f"the path does not have this node. below={asked.below!r}", kind=Kind.NODE)
     first = ids.index(asked.below) + 1
     return Ids(ids=ids[first : first + asked.limit])
-
-
-class PointQuery(Query, frozen=True, kw_only=True):
-    """A point of a session; by default where it stands."""
-
-    node: str | None = None
-    checkpoint: str | None = None
-
-
-async def context(call: Call, asked: PointQuery) -> ContextView:
-    """Read what the model sees at a node or a checkpoint, and the agent's state there."""
-    view = await call.view()
-    if asked.node is not None and asked.checkpoint is not None:
-        raise UsageError("a point is a node or a checkpoint, and not both", kind=Kind.REQUEST)
-    if asked.checkpoint is not None:
-        found = await view.checkpoint(asked.checkpoint)
-        return ContextView(
-            items=found.context,
-            settings=found.settings,
-            state=found.state,
-            checkpoint=found.info.id,
-            policy=found.policy,
-        )
-    if asked.node is not None:
-        return await view.perform(_context_at, asked.node)
-    return await view.perform(_context_here)
-
-
-def _context_at(reader: Readable, node: str) -> Steps[ContextView]:
-    restored = yield from reader.content.restore(node, head=reader.head)
-    yield from reader.blobs.fetch(restored.lines.values(), restored.context)
-    newest = restored.checkpoint
-    return ContextView(
-        items=reader.content.messages(restored.context, restored.lines),
-        settings=restored.context.settings,
-        state=decoded_state(newest.state if newest else {}),
-        checkpoint=newest.id if newest else None,
-        policy=reader.replica.policy.name,
-    )
-
-
-def _context_here(reader: Readable) -> Steps[ContextView]:
-    yield from ()
-    now = reader.replica.state
-    return ContextView(
-        items=reader.content.messages(now.context, now.lines),
-        settings=now.context.settings,
-        state=decoded_state(reader.state_values),
-        checkpoint=reader.checkpoint.id if reader.checkpoint else None,
-        policy=reader.replica.policy.name,
-    )
 
 
 class CheckpointsQuery(Query, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from treering.server import events, previewing, reading, searching, sessions, shaping, streaming, writing
+from treering.server import contexts, events, previewing, reading, searching, sessions, shaping, streaming, writing
 from treering.server.route import EVENTS, Handler, Route
 
 SESSION: Final = "sessions/{key}"
@@ -25,7 +25,7 @@ READS: Final[Sequence[Route]] = (
     Route(method="GET", path=NODE, handler=reading.node),
     Route(method="GET", path=f"{SESSION}/path", handler=reading.path),
     Route(method="GET", path=f"{SESSION}/previews", handler=previewing.previews),
-    Route(method="GET", path=f"{SESSION}/context", handler=reading.context),
+    Route(method="GET", path=f"{SESSION}/context", handler=contexts.context),
     Route(method="GET", path=f"{SESSION}/checkpoints", handler=reading.checkpoints),
     Route(method="GET", path=f"{SESSION}/checkpoints/{{checkpoint:path}}", handler=reading.checkpoint),
     Route(method="GET", path=f"{SESSION}/diff", handler=reading.diff),

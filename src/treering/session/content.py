@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -26,6 +26,10 @@ from treering.transcript.node import HERE, Here, Node, node_of
 
 if TYPE_CHECKING:
     from treering.session.lookup import Lookup, Shown
+
+
+def _whole(context: Context) -> Context:
+    return context
 
 
 class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +187,7 @@ class Content:
         checkpoint: str | Here | None = HERE,
         head: str | None = None,
         before: int | None = None,
+        part: Callable[[Context], Context] = _whole,
     ) -> Steps[Restored]:
         """Compute the context at `node` and the state that belongs to it.
 
@@ -194,6 +199,7 @@ class Content:
             checkpoint: Start from this one, made at `node` or above; None: from none. By default from the nearest one.
             head: The head that points there or will; checkpoints made on it take precedence.
             before: Ignore checkpoints and edits at this position or later.
+            part: Read only the messages of what this makes of the context.
 
         Raises:
             NotFoundError: There is no such node or checkpoint.
@@ -201,7 +207,7 @@ class Content:
         end = -1
         while True:
             try:
-                return (yield from self._restored(node, checkpoint, head, before))
+                return (yield from self._restored(node, checkpoint, head, before, part))
             except NotFoundError as error:
                 if checkpoint is not HERE or error.kind != Kind.CHECKPOINT or end == self._replica.state.end:
                     raise
@@ -209,7 +215,12 @@ class Content:
             yield from self._replica.catch_up()  # another writer pruned the checkpoint that we took for the nearest
 
     def _restored(
-        self, node: str | None, checkpoint: str | Here | None, head: str | None, before: int | None
+        self,
+        node: str | None,
+        checkpoint: str | Here | None,
+        head: str | None,
+        before: int | None,
+        part: Callable[[Context], Context],
     ) -> Steps[Restored]:
         entry, below = yield from self._replica.ask(lambda look: _start(look, node, checkpoint, head, before))
         found = (yield from self.load_checkpoint(entry.id)) if entry is not None else None
@@ -219,9 +230,10 @@ class Content:
         since = dict.fromkeys(done, entry.at) if entry is not None else {}
         built = extended if extended is not None else (yield from self._built(node))
         context = yield from self.edited(built, since=since, before=before)
-        lines = yield from self.context_lines(context)
+        read = part(context)
+        lines = yield from self.context_lines(read)
         lines |= yield from self._state_lines(found)
-        yield from self._blobs.fetch(lines.values(), context)
+        yield from self._blobs.fetch(lines.values(), read)
         return Restored(node, context, lines, found)
 
     def _extended(self, found: Checkpoint | None, below: Iterable[Skeleton]) -> Context | None:

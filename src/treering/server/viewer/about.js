@@ -47,7 +47,7 @@ export class About {
       ["Session", info.id], ["Namespace", (info.namespace || []).join(" / ")], ["Project", info.project], ["Folder", info.cwd], ["Status", info.status],
       ["Created", timeText(info.created_ms)], ["Active", timeText(info.updated_ms)], ["Model", [info.provider, info.model].filter(Boolean).join(" / ")],
       ["Nodes", number(info.nodes)], ["Messages", number(info.messages)], ["Checkpoints", number(info.checkpoints)], ["Branch ends", counts ? number(counts.leaves) : ""],
-      ["Stored", counts?.stored ? sizeText(Object.entries(counts.stored).reduce((sum, [name, value]) => (name.includes("bytes") && typeof value === "number" ? sum + value : sum), 0)) : ""],
+      ["Stored", counts?.stored.segment_bytes ? sizeText(counts.stored.segment_bytes) : ""],
       ["Held by", card.lease?.holder],
     ];
     fill(

@@ -3,7 +3,7 @@ import { changesList, contextChanges } from "./checkpoints.js";
 import { button, fill, h } from "./dom.js";
 import { showPayload } from "./parts.js";
 import { knownText, partsOf } from "./shapes.js";
-import { counted, roleClass, roleName, shortId, timeText } from "./words.js";
+import { clockText, counted, roleClass, roleName, shortId, timeText } from "./words.js";
 
 const SHOWN = 100;
 const WORDS_MAX = 600;
@@ -84,7 +84,7 @@ export class Compare {
     return h(
       `article.message.${roleClass(role)}`,
       { "data-node": node.id, "aria-label": `${roleName(role)} in ${name}` },
-      h("header", {}, h("span.role", {}, roleName(role)), h("time", {}, timeText(node.time_ms)), h("span.grow"), button("Show in the conversation", () => this.told.go(node.id), { icon: "right" })),
+      h("header", {}, h("span.role", {}, roleName(role)), h("time", { title: timeText(node.time_ms) }, clockText(node.time_ms)), h("span.grow"), button("Show in the conversation", () => this.told.go(node.id), { icon: "right" })),
       h("div.body", {}, words || showPayload(node.payload, (sha256) => this.session.blob(sha256), { role: roleClass(role) })),
     );
   }

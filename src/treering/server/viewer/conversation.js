@@ -2,10 +2,14 @@
  * A branch as messages. Only a window of it is on the page: scrolling up reads older ones and drops newer ones, and down the
  * other way round. The scroll position stays at the message that people look at.
  */
-import { button, fill, h, notice } from "./dom.js";
+import { Anchor } from "./anchor.js";
+import { button, fill, h, notice, putInOrder } from "./dom.js";
 import { messageArticle } from "./message.js";
+import { partsOf } from "./shapes.js";
+import { continues, joins } from "./turns.js";
 
 /** @typedef {import("./message.js").HistoryRow} HistoryRow */
+/** @typedef {{row: HistoryRow, key: string, own: HTMLElement | null, pieces: [import("./turns.js").Place, HTMLElement][]}} Shown */
 
 const PAGE = 40;
 const SHOWN_MAX = 160;
@@ -14,13 +18,15 @@ const NEAR = 800;
 export class Conversation {
   /**
    * @param {import("./session.js").Session} session
-   * @param {{selected: (node: string) => void, menu: (row: HistoryRow, at: HTMLElement) => void}} told
+   * @param {{selected: (node: string) => void, turned: (leaf: string) => void, menu: (row: HistoryRow, at: HTMLElement) => void}} told
    */
   constructor(session, told) {
     this.session = session;
     this.told = told;
     /** @type {HistoryRow[]} Oldest first. */
     this.rows = [];
+    /** What is on the page of each row. @type {Map<string, Shown>} */
+    this.made = new Map();
     /** @type {string | null} The end of the branch that is shown. */
     this.leaf = null;
     /** @type {string | null} */
@@ -31,14 +37,17 @@ export class Conversation {
     this.retracted = false;
     /** @type {Map<string, string>} The end of the branch that was last shown of a version. */
     this.chosen = new Map();
-    /** @type {{nodes: Set<string>, path: Set<string>} | null} */
+    /** @type {import("./seen.js").Marks | null} */
     this.seen = null;
     this.busy = false;
+    this.asked = 0;
     this.list = h("div.messages", { role: "feed", "aria-label": "Conversation", "aria-busy": "false" });
-    this.live = h("div.messages.open-answers", { "aria-live": "polite" });
+    this.live = h("div.messages.open-answers");
     this.down = button("To the end", () => this.toEnd(), { icon: "down", class: "to-end", text: true });
     this.element = h("div.conversation", { onscroll: () => this.scrolled(), tabindex: 0, role: "region", "aria-label": "Messages" }, this.list, this.live);
+    this.anchor = new Anchor(this.element, this.list, [this.live], () => !this.below.length);
     this.down.hidden = true;
+    fill(this.list, h("p.hint", {}, "Reading the session…"));
   }
 
   /**
@@ -47,24 +56,28 @@ export class Conversation {
    * @param {{at?: string, focus?: boolean}} [options] `at`: show this node of it; by default the end.
    */
   async show(leaf, { at, focus = false } = {}) {
-    this.leaf = leaf;
+    this.asked += 1;
+    const { asked } = this;
     if (leaf === null) {
-      this.rows = [];
+      this.leaf = leaf;
       this.below = [];
       this.before = null;
-      this.render();
+      this.rows = [];
+      this.layout();
       return;
     }
-    const below = at && at !== leaf ? await this.session.below(leaf, at) : [];
-    const last = below[Math.min(PAGE / 2, below.length) - 1] ?? (below.length ? at : leaf);
+    const behind = at && at !== leaf ? await this.session.below(leaf, at) : [];
+    const last = behind[Math.min(PAGE / 2, behind.length) - 1] ?? (behind.length ? at : leaf);
     const page = await this.page({ node: last, limit: PAGE });
-    this.rows = page.rows.reverse();
+    await this.session.readUsage(page.rows.map((row) => row.node.id));
+    if (asked !== this.asked) return;
+    this.leaf = leaf;
     this.before = page.before;
-    this.below = below.slice(below.indexOf(String(last)) + 1);
-    await this.session.readUsage(this.rows.map((row) => row.node.id));
-    this.render();
+    this.below = behind.slice(behind.indexOf(String(last)) + 1);
+    this.adopt(page.rows.reverse());
+    this.layout();
     if (at) this.select(at, { scroll: true, focus });
-    else this.element.scrollTop = this.element.scrollHeight;
+    else this.anchor.toEnd();
     await this.fillWindow();
   }
 
@@ -75,27 +88,22 @@ export class Conversation {
 
   /** Read more until the window is full. */
   async fillWindow() {
-    while (this.before && this.element.scrollHeight <= this.element.clientHeight + NEAR && this.rows.length < SHOWN_MAX) await this.older();
+    while (!this.busy && this.before && this.element.scrollHeight <= this.element.clientHeight + NEAR && this.rows.length < SHOWN_MAX) await this.older();
     this.scrolled();
   }
 
   async scrolled() {
-    this.down.hidden = this.atEnd() || !this.rows.length;
+    this.down.hidden = this.anchor.atEnd() || !this.rows.length;
     if (this.busy) return;
     const { scrollTop, scrollHeight, clientHeight } = this.element;
     if (scrollTop < NEAR && this.before) await this.older();
     else if (scrollHeight - scrollTop - clientHeight < NEAR && this.below.length) await this.newer();
   }
 
-  /** Whether the end of the branch is on the screen. */
-  atEnd() {
-    const { scrollTop, scrollHeight, clientHeight } = this.element;
-    return !this.below.length && scrollHeight - scrollTop - clientHeight < 80;
-  }
-
   toEnd() {
+    this.element.focus({ preventScroll: true });
     if (this.below.length) return this.show(this.leaf);
-    this.element.scrollTop = this.element.scrollHeight;
+    this.anchor.toEnd();
     return Promise.resolve();
   }
 
@@ -104,16 +112,13 @@ export class Conversation {
     await this.during(async () => {
       const first = this.rows[0]?.node.id;
       const page = await this.page({ node: this.leaf, before: this.before, limit: PAGE });
+      await this.session.readUsage(page.rows.map((row) => row.node.id));
       if (this.rows[0]?.node.id !== first) return;
-      const more = page.rows.reverse();
-      await this.session.readUsage(more.map((row) => row.node.id));
       this.before = page.before;
-      this.rows = [...more, ...this.rows];
-      this.keepPlace(() => this.list.prepend(...more.map((row) => this.article(row))));
-      while (this.rows.length > SHOWN_MAX) {
-        this.below.unshift(/** @type {HistoryRow} */ (this.rows.pop()).node.id);
-        this.list.lastElementChild?.remove();
-      }
+      const rows = [...page.rows.reverse(), ...this.rows];
+      this.below.unshift(...rows.slice(SHOWN_MAX).map((row) => row.node.id));
+      this.rows = rows.slice(0, SHOWN_MAX);
+      this.anchor.during(() => this.layout());
     });
   }
 
@@ -123,21 +128,15 @@ export class Conversation {
       const last = this.rows.at(-1)?.node.id;
       const next = this.below.slice(0, PAGE);
       const page = await this.page({ node: next.at(-1), limit: next.length });
+      await this.session.readUsage(page.rows.map((row) => row.node.id));
       if (this.rows.at(-1)?.node.id !== last) return;
       const wanted = new Set(next);
-      const more = page.rows.reverse().filter((row) => wanted.has(row.node.id));
-      await this.session.readUsage(more.map((row) => row.node.id));
+      const rows = [...this.rows, ...page.rows.reverse().filter((row) => wanted.has(row.node.id))];
       this.below = this.below.slice(next.length);
-      this.rows.push(...more);
-      this.list.append(...more.map((row) => this.article(row)));
       if (!this.below.length && this.leaf !== next.at(-1)) this.below = await this.session.below(String(this.leaf), String(next.at(-1)));
-      this.keepPlace(() => {
-        while (this.rows.length > SHOWN_MAX) {
-          this.rows.shift();
-          this.list.firstElementChild?.remove();
-          this.before = this.rows[0].node.id;
-        }
-      });
+      this.rows = rows.slice(-SHOWN_MAX);
+      if (rows.length > SHOWN_MAX) this.before = this.rows[0].node.id;
+      this.anchor.during(() => this.layout());
     });
   }
 
@@ -156,32 +155,86 @@ export class Conversation {
     }
   }
 
-  /** Change what is above without moving what is seen. @param {() => void} change */
-  keepPlace(change) {
-    const edge = this.element.getBoundingClientRect().top;
-    const held = [...this.list.children].find((each) => each.getBoundingClientRect().bottom > edge);
-    const before = held?.getBoundingClientRect().top ?? 0;
-    change();
-    if (held?.isConnected) this.element.scrollTop += held.getBoundingClientRect().top - before;
+  /** Take rows that were read; those that say the same as before stay what they were. @param {HistoryRow[]} rows */
+  adopt(rows) {
+    const known = new Map(this.rows.map((row) => [row.node.id, row]));
+    this.rows = rows.map((row) => {
+      const old = known.get(row.node.id);
+      return old && JSON.stringify(old) === JSON.stringify(row) ? old : row;
+    });
   }
 
-  /** @param {HistoryRow} row */
-  article(row) {
+  /** Make the page have the rows, and nothing anew that is there. */
+  layout() {
+    const focused = this.focused();
+    const plan = joins(this.rows);
+    /** @type {Map<string, Shown>} */
+    const made = new Map();
+    /** @type {HTMLElement[]} */
+    const tops = [];
+    /** @type {HistoryRow | undefined} */
+    let before;
+    for (const row of this.rows) {
+      const places = plan.get(row.node.id) ?? new Map();
+      const key = JSON.stringify([[...places], this.session.usage.get(row.node.id)]);
+      const known = this.made.get(row.node.id);
+      const shown = known && known.row === row && known.key === key ? known : this.make(row, places, key);
+      made.set(row.node.id, shown);
+      if (!shown.own) continue;
+      shown.own.classList.toggle("continued", continues(row, before));
+      tops.push(shown.own);
+      before = row;
+    }
+    this.made = made;
+    if (tops.length) putInOrder(this.list, tops);
+    else fill(this.list, h("p.hint", {}, "Nothing was said yet."));
+    this.putResults();
+    this.refocus(focused);
+  }
+
+  /** Put results under their calls. */
+  putResults() {
+    /** @type {Map<Element, HTMLElement[]>} */
+    const filled = new Map();
+    for (const { pieces } of this.made.values()) {
+      for (const [place, piece] of pieces) {
+        const call = this.made.get(place.node);
+        const slot = [call?.own, ...(call?.pieces ?? []).map(([, each]) => each)].map((each) => each?.querySelector(`[data-call="${place.part}"]`)).find(Boolean);
+        if (slot) filled.set(slot, [...(filled.get(slot) ?? []), piece]);
+      }
+    }
+    for (const [slot, pieces] of filled) putInOrder(slot, pieces);
+    for (const slot of this.list.querySelectorAll("[data-call]")) if (!filled.has(slot)) slot.replaceChildren();
+  }
+
+  /**
+   * Make what is shown of a row: an article of its own, and those of its results under their calls.
+   * @param {HistoryRow} row @param {Map<number, import("./turns.js").Place>} places @param {string} key
+   * @returns {Shown}
+   */
+  make(row, places, key) {
+    const pieces = [...places].map(([part, place]) => /** @type {[import("./turns.js").Place, HTMLElement]} */ ([place, this.article(row, { which: (at) => at === part, joined: true })]));
+    const all = places.size && places.size === partsOf(row.node.payload).length;
+    const own = all ? null : this.article(row, { which: (at) => !places.has(at) });
+    pieces.slice(all ? 1 : 0).forEach(([, piece]) => { piece.dataset.pieceOf = row.node.id; delete piece.dataset.node; });
+    return { row, key, own, pieces };
+  }
+
+  /** @param {HistoryRow} row @param {{which?: (part: number) => boolean, joined?: boolean}} options */
+  article(row, options) {
     const article = messageArticle(row, {
       fetch: (sha256) => this.session.blob(sha256),
-      usage: this.session.usage.get(row.node.id),
+      usage: options.joined ? undefined : this.session.usage.get(row.node.id),
       turn: (from, step) => this.turn(from, step),
+      step: (from, step, event) => this.step(from, step, event),
       menu: this.told.menu,
+    }, options);
+    article.addEventListener("click", (event) => {
+      if (/** @type {Element} */ (event.target).closest("article") === article) this.select(row.node.id);
     });
-    article.addEventListener("click", () => this.select(row.node.id));
-    if (row.node.id === this.selected) article.classList.add("selected");
-    this.markSeen(article, row.node.id);
+    if (row.node.id === this.selected) this.markSelected(article, true);
+    this.markSeen(article, row);
     return article;
-  }
-
-  render() {
-    fill(this.list, this.rows.length ? this.rows.map((row) => this.article(row)) : h("p.hint", {}, "Nothing was said yet."));
-    this.down.hidden = true;
   }
 
   /**
@@ -195,9 +248,22 @@ export class Conversation {
     if (this.leaf) this.chosen.set(row.node.id, this.leaf);
     const top = this.articleOf(row.node.id)?.getBoundingClientRect().top ?? 0;
     const leaf = this.chosen.get(target) ?? (await this.session.get(`nodes/${encodeURIComponent(target)}`)).leaf;
+    this.told.turned(leaf);
     await this.show(leaf, { at: target, focus: true });
     const now = this.articleOf(target)?.getBoundingClientRect().top;
     if (now !== undefined) this.element.scrollTop += now - top;
+    this.anchor.stay();
+  }
+
+  /** Focus the message above or below. @param {HistoryRow} row @param {number} step @param {Event} event */
+  step(row, step, event) {
+    const all = /** @type {HTMLElement[]} */ ([...this.list.querySelectorAll("article[data-node]")]);
+    const next = all[all.findIndex((each) => each.dataset.node === row.node.id) + step];
+    if (!next) return;
+    event.preventDefault();
+    next.focus({ preventScroll: true });
+    next.scrollIntoView({ block: "nearest" });
+    this.select(String(next.dataset.node));
   }
 
   /** @param {string} node @returns {HTMLElement | null} */
@@ -207,67 +273,83 @@ export class Conversation {
 
   /** @param {string} node @param {{scroll?: boolean, focus?: boolean}} [options] */
   select(node, { scroll = false, focus = false } = {}) {
-    this.articleOf(this.selected)?.classList.remove("selected");
+    this.markSelected(this.articleOf(this.selected), false);
     this.selected = node;
     const article = this.articleOf(node);
-    article?.classList.add("selected");
-    if (scroll) article?.scrollIntoView({ block: "start" });
+    this.markSelected(article, true);
+    if (scroll && article) {
+      article.scrollIntoView({ block: "start" });
+      this.anchor.stay();
+    }
     if (focus) article?.focus({ preventScroll: true });
     this.told.selected(node);
   }
 
-  /** Show which messages the model saw at a node. @param {{nodes: Set<string>, path: Set<string>} | null} seen */
+  /** The selected message is the one that Tab leads to. @param {HTMLElement | null} article @param {boolean} yes */
+  markSelected(article, yes) {
+    if (!article) return;
+    article.classList.toggle("selected", yes);
+    article.tabIndex = yes ? 0 : -1;
+  }
+
+  /** What of the list has the focus. @returns {{node: string, name: string | null} | null} */
+  focused() {
+    const active = document.activeElement;
+    const article = /** @type {HTMLElement | null | undefined} */ (active?.closest("article[data-node]"));
+    if (!active || !article || !this.list.contains(article)) return null;
+    return { node: String(article.dataset.node), name: active === article ? null : active.getAttribute("aria-label") };
+  }
+
+  /** Give the focus back to what was made anew. @param {{node: string, name: string | null} | null} was */
+  refocus(was) {
+    if (!was || this.list.contains(document.activeElement)) return;
+    const article = this.articleOf(was.node);
+    const same = was.name && [...(article?.querySelectorAll("button") ?? [])].find((each) => each.getAttribute("aria-label") === was.name);
+    (same || article || this.element).focus({ preventScroll: true });
+  }
+
+  /** Show which messages the model saw at a node. @param {import("./seen.js").Marks | null} seen */
   showSeen(seen) {
     this.seen = seen;
-    for (const row of this.rows) {
-      const article = this.articleOf(row.node.id);
-      if (article) this.markSeen(article, row.node.id);
+    for (const { row, own, pieces } of this.made.values()) {
+      for (const article of [own, ...pieces.map(([, piece]) => piece)]) if (article) this.markSeen(article, row);
     }
   }
 
-  /** @param {HTMLElement} article @param {string} node */
-  markSeen(article, node) {
-    const { seen } = this;
-    article.classList.toggle("unseen", Boolean(seen && seen.path.has(node) && !seen.nodes.has(node)));
-    article.classList.toggle("later", Boolean(seen && !seen.path.has(node)));
-    article.classList.toggle("was-seen", Boolean(seen?.nodes.has(node)));
+  /** @param {HTMLElement} article @param {HistoryRow} row */
+  markSeen(article, row) {
+    const place = this.seen?.placeOf(row.node) ?? "";
+    for (const each of ["unseen", "later", "was-seen"]) article.classList.toggle(each, each === place);
   }
 
   /** Something happened in the session: show it where it is on the page, and follow the end of the branch. */
   async refresh() {
-    const follow = this.atEnd();
+    const follow = this.anchor.atEnd();
     if (this.leaf === null) {
       const card = this.session.card;
       if (card?.node) await this.show(card.node);
       return;
     }
     await this.during(async () => {
-      const { leaf } = await this.session.get(`nodes/${encodeURIComponent(String(this.leaf))}`);
-      if (leaf !== this.leaf) {
-        this.below.push(...(await this.session.below(leaf, String(this.leaf))));
+      const old = this.leaf;
+      const { leaf } = await this.session.get(`nodes/${encodeURIComponent(String(old))}`);
+      if (leaf !== old) {
+        const known = this.below.at(-1) ?? this.rows.at(-1)?.node.id;
+        if (known === old) this.below.push(...(await this.session.below(leaf, String(old))));
         this.leaf = leaf;
       }
       const last = this.rows.at(-1)?.node.id;
       const page = await this.page({ node: last, limit: Math.max(1, this.rows.length) });
-      if (this.rows.at(-1)?.node.id !== last) return;
       await this.session.readUsage(page.rows.map((row) => row.node.id), true);
-      this.replace(page.rows.reverse());
+      if (this.rows.at(-1)?.node.id !== last) return;
+      this.adopt(page.rows.reverse());
+      this.anchor.during(() => this.layout());
     });
-    while (this.below.length && this.rows.length < SHOWN_MAX && follow) await this.newer();
-    if (follow) this.element.scrollTop = this.element.scrollHeight;
-  }
-
-  /** Put rows in the place of those that changed. @param {HistoryRow[]} rows */
-  replace(rows) {
-    const known = new Map(this.rows.map((row) => [row.node.id, row]));
-    if (rows.length !== this.rows.length || rows.some((row) => !known.has(row.node.id))) {
-      this.rows = rows;
-      this.keepPlace(() => this.render());
-      return;
+    for (let left = -1; follow && !this.busy && this.below.length && this.below.length !== left; ) {
+      left = this.below.length;
+      await this.newer();
     }
-    this.rows = rows;
-    for (const row of rows) {
-      if (JSON.stringify(known.get(row.node.id)) !== JSON.stringify(row)) this.articleOf(row.node.id)?.replaceWith(this.article(row));
-    }
+    if (follow) this.anchor.toEnd();
+    this.down.hidden = this.anchor.atEnd() || !this.rows.length;
   }
 }

@@ -41,6 +41,17 @@ export function fill(parent, ...children) {
   put(parent, children);
 }
 
+/** Make a parent have these children in this order; those that are there already are not moved. @param {Element} parent @param {HTMLElement[]} children */
+export function putInOrder(parent, children) {
+  const wanted = new Set(/** @type {Element[]} */ (children));
+  for (const child of [...parent.childNodes]) if (!wanted.has(/** @type {Element} */ (child))) child.remove();
+  let next = parent.firstChild;
+  for (const child of children) {
+    if (child === next) next = next.nextSibling;
+    else parent.insertBefore(child, next);
+  }
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 /** Paths on a grid of 16 by 16. */
 const ICONS = {

@@ -19,14 +19,26 @@ export class List {
     this.field = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "search", placeholder: "Search titles and messages", "aria-label": "Search", autocomplete: "off", oninput: () => this.typed() }));
     /** @type {string | null} */
     this.after = null;
+    /** Where it was left. @type {{top: number, card: string | null} | null} */
+    this.left = null;
     const add = source.readOnly ? null : button("New session", () => this.create(), { class: "primary" });
-    this.element = h("main.list", {}, h("div.list-head", {}, h("h1", {}, "Sessions"), h("span.grow"), add), h("div.search", {}, icon("search"), this.field), this.told, this.rows, this.more, this.hits);
+    this.element = h("main.list", { onclick: (/** @type {Event} */ event) => this.leave(/** @type {Element} */ (event.target)) }, h("div.list-head", {}, h("h1", {}, "Sessions"), h("span.grow"), add), h("div.search", {}, icon("search"), this.field), this.told, this.rows, this.more, this.hits);
   }
 
   async open() {
     document.title = "Sessions · Treering";
-    await this.show();
-    this.field.focus();
+    const { left } = this;
+    this.left = null;
+    if (!left?.top) await this.show();
+    this.element.scrollTop = left?.top ?? 0;
+    const again = /** @type {HTMLElement | undefined} */ ([...this.element.querySelectorAll("a.card")].find((each) => each.getAttribute("href") === left?.card));
+    (again ?? this.field).focus({ preventScroll: true });
+  }
+
+  /** Note where somebody goes from here. @param {Element} target */
+  leave(target) {
+    const card = target.closest("a.card");
+    if (card) this.left = { top: this.element.scrollTop, card: card.getAttribute("href") };
   }
 
   typed() {
@@ -47,15 +59,15 @@ export class List {
   }
 
   async next() {
-    const page = await this.read();
+    const page = await this.read(this.after);
     this.rows.append(...page.rows.map(card));
   }
 
-  async read() {
-    const query = this.text ? { q: this.text, limit: PAGE } : { limit: PAGE, after: this.after && this.rows.childElementCount ? this.after : undefined, below: true };
-    if (this.text || !this.rows.childElementCount) delete query.after;
-    const page = await this.source.get("sessions", { ...query, below: true });
-    this.after = this.text ? null : page.after;
+  /** @param {string | null} [after] Read what comes behind the page before. */
+  async read(after = null) {
+    const query = this.text ? { q: this.text } : { after };
+    const page = await this.source.get("sessions", { ...query, limit: PAGE, below: true });
+    this.after = page.after;
     this.more.hidden = !this.after;
     return page;
   }

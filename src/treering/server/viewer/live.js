@@ -1,24 +1,23 @@
 /** Follows a session: tells the page when something happened, and shows answers while they are written. */
-import { fill } from "./dom.js";
-import { markdown } from "./markdown.js";
-import { openArticle } from "./message.js";
-import { fold } from "./parts.js";
+import { OpenAnswer } from "./answer.js";
 import { Refused } from "./source.js";
 
 const WAIT_MS = 120;
 const AGAIN_MS = 1500;
 const AGAIN_MAX_MS = 20000;
+/** How often to look whether somebody goes on with an answer that has no writer. The feed of events tells of it as well. */
+const LOST_MS = 15000;
 
 export class Live {
   /**
    * @param {import("./session.js").Session} session
-   * @param {{changed: () => Promise<void>, deleted: () => void, state: (said: string) => void, place: HTMLElement, grew: () => void}} page
+   * @param {{changed: () => Promise<void>, deleted: () => void, state: (said: string) => void, place: HTMLElement, ending: import("./answer.js").Ending | null, ended: (node: string) => void}} page
    */
   constructor(session, page) {
     this.session = session;
     this.page = page;
     this.stopped = new AbortController();
-    /** @type {Map<string, {offset: number, article: HTMLElement}>} */
+    /** @type {Map<string, OpenAnswer>} */
     this.open = new Map();
     this.again = AGAIN_MS;
     this.running = false;
@@ -90,74 +89,35 @@ export class Live {
     }
   }
 
-  /** Attach to the answers that are open and not shown yet. */
+  /** Attach to the answers that are open: to those not shown yet, and again to those without a writer of which there is news. */
   watchStreams() {
-    for (const stream of this.session.card?.streams || []) {
-      if (!this.open.has(stream.id)) this.watch(stream.id, stream.role || "assistant");
-    }
+    const streams = new Map((this.session.card?.streams || []).map((/** @type {any} */ stream) => [stream.id, stream]));
+    for (const stream of streams.values()) if (!this.open.has(stream.id)) this.watch(stream);
+    for (const [id, answer] of this.open) if (answer.lost && !["lost", "failed"].includes(streams.get(id)?.status)) answer.wake();
   }
 
-  /** Show an answer while it is written; after a break it goes on where it was. @param {string} id @param {string} role */
-  async watch(id, role) {
-    const { article, body, state } = openArticle(id, role);
-    const held = { offset: 0, article };
-    this.open.set(id, held);
-    this.page.place.append(article);
-    const text = new Growing(body);
+  /** Show an answer while it is written; after a break it goes on where it was. @param {any} stream As the card has it. */
+  async watch(stream) {
+    const answer = new OpenAnswer(stream, this.page.ending);
+    this.open.set(stream.id, answer);
+    this.page.place.append(answer.article);
     const { signal } = this.stopped;
-    let ended = "";
-    while (!ended && !signal.aborted) {
+    while (!answer.over && !signal.aborted) {
       try {
-        await this.session.source.follow(`sessions/${this.session.key}/streams/${id}/events`, { offset: held.offset }, signal, (event) => {
-          if (event.type === "end") {
-            ended = event.data.outcome || event.data.status || "ended";
-            return;
-          }
-          if (event.type !== "piece") return;
-          text.add(event.data);
-          held.offset = Number(event.id) || held.offset;
-          state.textContent = "writing";
-          this.page.grew();
-        });
+        await this.session.source.follow(`sessions/${this.session.key}/streams/${stream.id}/events`, { offset: answer.offset }, signal, (event) => answer.told(event));
       } catch (error) {
-        if (error instanceof Refused && [404, 410].includes(error.status)) ended = "ended";
+        if (error instanceof Refused && [404, 410].includes(error.status)) answer.over = true;
       }
-      if (ended === "lost" || ended === "failed") {
-        state.textContent = ended === "lost" ? "writer lost" : "failed";
-        state.classList.add("problem");
-        article.setAttribute("aria-busy", "false");
-        ended = "";
-      }
-      if (!ended && !signal.aborted) await pause(AGAIN_MS, signal);
+      if (answer.over || signal.aborted) break;
+      if (answer.lost) await Promise.race([pause(LOST_MS, signal), answer.woken()]);
+      else await pause(AGAIN_MS, signal);
     }
     if (signal.aborted) return;
     await this.bringUpToDate();
-    article.remove();
-    this.open.delete(id);
-  }
-}
-
-/** Parts of an answer that grow. */
-class Growing {
-  /** @param {HTMLElement} place */
-  constructor(place) {
-    this.place = place;
-    /** @type {Map<string, {text: string, element: HTMLElement}>} */
-    this.parts = new Map();
-  }
-
-  /** @param {{type?: string, kind?: string, text?: string, part?: number, name?: string}} piece */
-  add(piece) {
-    const kind = piece.type || piece.kind || "text";
-    const key = `${piece.part ?? 0}-${kind}`;
-    const part = this.parts.get(key) ?? { text: "", element: document.createElement("div") };
-    if (!this.parts.has(key)) {
-      this.parts.set(key, part);
-      this.place.append(part.element);
-    }
-    part.text += piece.text || "";
-    if (kind === "text") fill(part.element, markdown(part.text));
-    else fill(part.element, fold(kind === "thinking" ? "thinking" : "call", kind === "thinking" ? "Thinking" : piece.name || "Tool call", () => part.text, kind === "thinking"));
+    const focused = answer.article.contains(document.activeElement);
+    answer.article.remove();
+    this.open.delete(stream.id);
+    if (focused) this.page.ended(stream.id);
   }
 }
 

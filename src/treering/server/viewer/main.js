@@ -1,5 +1,5 @@
 /** Starts the page: finds where sessions come from, and follows the fragment of the address. */
-import { button, fill, h } from "./dom.js";
+import { button, fill, h, notice } from "./dom.js";
 import { List } from "./list.js";
 import { SessionPage } from "./page.js";
 import { ServerSource } from "./source.js";
@@ -27,6 +27,7 @@ function themeButton() {
   return button("Light or dark", () => {
     const next = themes[(themes.indexOf(root.getAttribute("data-theme") || "") + 1) % themes.length];
     set(next);
+    notice(`Colours: ${next || "as the system has them"}.`);
     try {
       localStorage.setItem(THEME, next);
     } catch { /* a file may keep nothing */ }
@@ -48,10 +49,15 @@ class App {
     this.source = source;
     /** @type {SessionPage | null} */
     this.page = null;
+    /** @type {List | null} Kept, so that whoever comes back finds what was searched for, and where. */
+    this.list = null;
     this.place = h("div.place");
     const brand = h("a.brand", { href: "#/" }, h("span.rings", { "aria-hidden": "true" }), "Treering");
     fill(document.body, h("header.top", {}, brand, source.readOnly && h("span.chip", {}, "read-only"), h("span.grow"), themeButton()), this.place);
     addEventListener("hashchange", () => this.go());
+    // A page that the browser keeps for its back button must not keep its connections, of which there are six for a server.
+    addEventListener("pagehide", () => this.page?.close());
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   }
 
   /** Show what the address names. */
@@ -68,17 +74,20 @@ class App {
 
   /** @param {import("./page.js").Route} route */
   async show(route) {
+    const moved = this.place.hasChildNodes(); // and not just loaded: then the focus begins where browsers begin
     if (this.page && route.key === this.page.session.key) return this.page.goTo(route);
     this.page?.close();
     this.page = null;
     if (!route.key) {
-      const list = new List(this.source);
-      fill(this.place, list.element);
-      return list.open();
+      this.list ??= new List(this.source);
+      fill(this.place, this.list.element);
+      return this.list.open();
     }
     this.page = new SessionPage(this.source, route.key);
     fill(this.place, this.page.element);
-    return this.page.open(route);
+    await this.page.open(route);
+    if (moved && document.activeElement === document.body) this.page.conversation.element.focus({ preventScroll: true });
+    return undefined;
   }
 }
 

@@ -2,7 +2,7 @@
 import { button, h, icon } from "./dom.js";
 import { fold, showPayload } from "./parts.js";
 import { headlineOf, isFields } from "./shapes.js";
-import { counted, firstLine, number, roleClass, roleName, timeText } from "./words.js";
+import { clockText, counted, firstLine, number, roleClass, roleName, timeText } from "./words.js";
 
 /**
  * @typedef {{id: string, parent: string | null, kind: string, role: string, time_ms: number, at: number, head: string, links: Record<string, string>,
@@ -12,6 +12,7 @@ import { counted, firstLine, number, roleClass, roleName, timeText } from "./wor
  * @property {(sha256: string) => Promise<Blob>} fetch
  * @property {Record<string, any> | undefined} usage
  * @property {(row: HistoryRow, step: number) => void} turn Goes to another version.
+ * @property {(row: HistoryRow, step: number, event: Event) => void} step Goes to the message above or below.
  * @property {(row: HistoryRow, at: HTMLElement) => void} menu
  */
 
@@ -19,28 +20,39 @@ import { counted, firstLine, number, roleClass, roleName, timeText } from "./wor
  * Show a node.
  * @param {HistoryRow} row
  * @param {Around} around
+ * @param {{which?: (part: number) => boolean, joined?: boolean}} [options] `which`: only these parts of it; `joined`: it stands
+ *   under the call that it answers.
  */
-export function messageArticle(row, around) {
+export function messageArticle(row, around, { which, joined = false } = {}) {
   const { node } = row;
   const role = node.kind === "message" ? node.role : node.kind;
   const small = node.kind !== "message" && node.kind !== "custom_message";
   const where = row.siblings > 1 ? `, version ${row.sibling + 1} of ${row.siblings}` : "";
+  const name = joined ? "Result" : roleName(role);
   return h(
-    `article.message.${small ? "step" : roleClass(role)}${node.retracted ? ".retracted" : ""}`,
-    { "data-node": node.id, tabindex: -1, "aria-label": `${roleName(role)}, ${timeText(node.time_ms)}${where}`, onkeydown: (/** @type {KeyboardEvent} */ event) => turnByKey(event, row, around) },
+    `article.message.${small ? "step" : roleClass(role)}${node.retracted ? ".retracted" : ""}${joined ? ".joined" : ""}`,
+    { "data-node": node.id, tabindex: -1, "aria-label": `${name}, ${timeText(node.time_ms)}${where}`, onkeydown: (/** @type {KeyboardEvent} */ event) => turnByKey(event, row, around) },
     h(
       "header",
       {},
-      h("span.role", {}, roleName(role)),
-      h("time", { datetime: new Date(node.time_ms).toISOString() }, timeText(node.time_ms)),
+      h("span.role", {}, name),
+      small && h("span.step-line", {}, told(node)),
+      h("time", { datetime: new Date(node.time_ms).toISOString(), title: timeText(node.time_ms) }, clockText(node.time_ms)),
       marks(node),
       h("span.grow"),
       row.siblings > 1 && versions(row, around),
-      button(`More about this ${small ? "step" : "message"}`, (event) => around.menu(row, /** @type {HTMLElement} */ (event.currentTarget)), { icon: "more", class: "menu-button" }),
+      button(`More about this ${joined ? "result" : small ? "step" : "message"}`, (event) => around.menu(row, /** @type {HTMLElement} */ (event.currentTarget)), { icon: "more", class: "menu-button", "aria-haspopup": "menu" }),
     ),
-    h("div.body", {}, node.erased ? erased(node) : small ? step(node, around) : showPayload(node.payload, around.fetch, { role: roleClass(role) })),
+    (!small || node.payload !== null) && h("div.body", {}, node.erased ? erased(node) : small ? step(node, around) : showPayload(node.payload, around.fetch, { role: roleClass(role), which, under: joined }), ended(node)),
     usageLine({ ...(isFields(node.payload?.usage) ? node.payload.usage : {}), ...around.usage }),
   );
+}
+
+/** How an answer ended that was not finished. @param {Node_} node */
+function ended(node) {
+  if (node.brief.stream === "stopped") return h("p.ended", {}, "Stopped by the user.");
+  if (node.brief.stream === "partial") return h("p.ended.problem", {}, "This is a part of an answer: it was kept after its writer ended.");
+  return null;
 }
 
 /** @param {Node_} node */
@@ -49,7 +61,7 @@ function marks(node) {
     node.label && h("span.chip.label", {}, icon("tag"), node.label),
     node.amended && h("span.chip", {}, "edited"),
     node.retracted && h("span.chip", {}, "retracted"),
-    node.brief.stream && h("span.chip.problem", {}, String(node.brief.stream)),
+    node.brief.stream && h(`span.chip${node.brief.stream === "stopped" ? "" : ".problem"}`, {}, String(node.brief.stream)),
     node.erased && h("span.chip", {}, "erased"),
   ];
 }
@@ -68,6 +80,7 @@ function versions(row, around) {
 /** @param {KeyboardEvent} event @param {HistoryRow} row @param {Around} around */
 function turnByKey(event, row, around) {
   if (event.target !== event.currentTarget) return;
+  if (event.key === "ArrowUp" || event.key === "ArrowDown") around.step(row, event.key === "ArrowUp" ? -1 : 1, event);
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!step || !row.sibling_ids[row.sibling + step]) return;
   event.preventDefault();
@@ -80,30 +93,29 @@ function erased(node) {
   return h("p.hint", {}, reason ? `Erased: ${reason}` : "Erased.");
 }
 
-/** A node that is no message: a compaction, a change of settings, what an extension kept. @param {Node_} node @param {Around} around */
-function step(node, around) {
-  const told = Object.entries(node.brief).filter(([name]) => name !== "kept").map(([name, value]) => `${name.replace(/_/g, " ")}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
-  if (node.payload === null) return h("p.step-line", {}, told);
-  const line = firstLine(headlineOf(node.payload, node.brief), 100);
-  return [told && h("p.step-line", {}, told), fold("data", [h("span.fold-name", {}, node.payload?.summary ? "Summary" : "Content"), h("span.fold-line", {}, line)], () => showPayload(node.payload, around.fetch))];
+/** What the brief of a node says. @param {Node_} node */
+function told({ brief }) {
+  return Object.entries(brief).filter(([name]) => name !== "kept").map(([name, value]) => `${name.replace(/_/g, " ")}: ${typeof value === "object" ? JSON.stringify(value) : typeof value === "number" ? number(value) : value}`).join(" · ");
 }
 
-const COUNTS = { input: "in", input_tokens: "in", prompt_tokens: "in", output: "out", output_tokens: "out", completion_tokens: "out", cache_read: "cached", cacheRead: "cached", cache_read_input_tokens: "cached", cache_write: "cache written", cacheWrite: "cache written", cache_creation_input_tokens: "cache written", reasoning: "reasoning", reasoning_tokens: "reasoning" };
+/** A node that is no message: a compaction, what an extension kept. @param {Node_} node @param {Around} around */
+function step(node, around) {
+  const line = firstLine(headlineOf(node.payload, node.brief), 100);
+  return fold("data", [h("span.fold-name", {}, node.payload?.summary ? "Summary" : "Content"), h("span.fold-line", {}, line)], () => showPayload(node.payload, around.fetch));
+}
+
+/** Names that programs have for counts of tokens, and words for people. The first name that is there tells each. */
+const COUNTS = { in: ["input", "input_tokens", "prompt_tokens"], out: ["output", "output_tokens", "completion_tokens"], cached: ["cache_read", "cacheRead", "cache_read_input_tokens", "cache_read_tokens"], "cache written": ["cache_write", "cacheWrite", "cache_creation_input_tokens", "cache_write_tokens"], reasoning: ["reasoning", "reasoning_tokens"] };
 
 /** What it took. @param {Record<string, any>} usage */
 export function usageLine(usage) {
-  const told = Object.entries(COUNTS).filter(([name]) => typeof usage[name] === "number" && usage[name]).map(([name, word]) => `${number(usage[name])} ${word}`);
+  const told = Object.entries(COUNTS).flatMap(([word, names]) => {
+    const count = names.map((name) => usage[name]).find((each) => typeof each === "number");
+    return count ? [`${number(count)} ${word}`] : [];
+  });
   const cost = typeof usage.cost === "number" ? usage.cost : usage.cost?.total ?? usage.cost_usd;
   if (typeof cost === "number" && cost) told.push(`$${cost.toFixed(cost < 0.1 ? 4 : 2)}`);
   return told.length ? h("footer", { title: "Tokens" }, told.join(" · ")) : null;
-}
-
-/** An answer that is being written. @param {string} id @param {string} role */
-export function openArticle(id, role) {
-  const body = h("div.body");
-  const state = h("span.chip.live", {}, "writing");
-  const article = h(`article.message.${roleClass(role)}.open`, { "data-stream": id, "aria-busy": "true", "aria-label": `${roleName(role)}, being written` }, h("header", {}, h("span.role", {}, roleName(role)), state), body);
-  return { article, body, state };
 }
 
 /** @param {HistoryRow} row */

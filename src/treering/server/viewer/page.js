@@ -1,14 +1,16 @@
 /** The page of a session: tree, conversation, and a panel with what the model saw, checkpoints, comparison, labels and facts. */
 import { About, Labels } from "./about.js";
 import { Checkpoints } from "./checkpoints.js";
+import { Choice } from "./choice.js";
 import { Compare } from "./compare.js";
 import { Conversation } from "./conversation.js";
 import { copy } from "./code.js";
-import { button, fill, h, notice } from "./dom.js";
+import { button, fill, h, icon, notice } from "./dom.js";
 import { Live } from "./live.js";
 import { rowTitle } from "./message.js";
 import { Seen } from "./seen.js";
 import { Session } from "./session.js";
+import { knownText, partsOf } from "./shapes.js";
 import { Tree } from "./tree.js";
 import { counted, sessionName } from "./words.js";
 import { editableText, Writing } from "./writing.js";
@@ -16,6 +18,8 @@ import { editableText, Writing } from "./writing.js";
 /** @typedef {import("./message.js").HistoryRow} HistoryRow */
 /** @typedef {{key: string, node?: string, a?: string, b?: string}} Route */
 
+/** Below this width, as in the style sheet, the tree lies over the conversation. */
+const NARROW = 760;
 const PANELS = { seen: "Model saw", checkpoints: "Checkpoints", compare: "Compare", labels: "Labels", about: "About" };
 
 export class SessionPage {
@@ -26,22 +30,23 @@ export class SessionPage {
   constructor(source, key) {
     this.source = source;
     this.session = new Session(source, key);
+    this.choice = new Choice(this.session);
     this.panel = "";
     this.at = "";
     const go = (/** @type {string} */ node) => this.go(node);
-    this.conversation = new Conversation(this.session, { selected: (node) => this.selected(node), menu: (row, at) => this.menu(row, at) });
+    this.conversation = new Conversation(this.session, { selected: (node) => this.selected(node), turned: (leaf) => this.choice.set(leaf), menu: (row, at) => this.menu(row, at) });
     this.tree = new Tree(this.session, (row) => this.chosenInTree(row));
     const page = { show: (/** @type {string} */ leaf, /** @type {string | undefined} */ at = undefined) => this.show(leaf, at), refresh: () => this.changed() };
     this.writing = source.readOnly ? null : new Writing(this.session, page);
     const { writing } = this;
     this.panels = {
-      seen: new Seen(this.session, { marks: (seen) => this.conversation.showSeen(seen), go }),
+      seen: new Seen(this.session, { marks: (seen) => this.conversation.showSeen(seen), at: (node) => this.conversation.made.get(node)?.row.node.at ?? Infinity, go }),
       checkpoints: new Checkpoints(this.session, { go, rewind: writing && ((id) => writing.rewind(id)), label: writing && ((id, old) => writing.label(id, old)) }),
       compare: new Compare(this.session, { go }),
       labels: new Labels(this.session, { go, checkpoint: (id) => this.openCheckpoint(id) }),
       about: new About(this.session, { go }),
     };
-    this.live = new Live(this.session, { changed: () => this.changed(), deleted: () => this.deleted(), state: (said) => this.liveState(said), place: this.conversation.live, grew: () => this.grew() });
+    this.live = new Live(this.session, { changed: () => this.changed(), deleted: () => this.deleted(), state: (said) => this.liveState(said), place: this.conversation.live, ending: writing, ended: (node) => this.conversation.select(node, { focus: true }) });
     this.build();
   }
 
@@ -52,22 +57,23 @@ export class SessionPage {
     this.heads = h("div.heads");
     this.tabs = h("div.tabs", { role: "tablist", "aria-label": "About the conversation" }, Object.entries(PANELS).map(([name, said]) => h("button.tab", { role: "tab", type: "button", id: `tab-${name}`, "aria-controls": "panel", "aria-selected": "false", tabindex: name === "seen" ? 0 : -1, onclick: () => this.openPanel(this.panel === name ? "" : name), onkeydown: (/** @type {KeyboardEvent} */ event) => this.tabKey(event, name) }, said)));
     this.side = h("section.panel", { id: "panel", role: "tabpanel", tabindex: 0, "aria-label": "Details", hidden: true });
-    const back = h("a.button.back", { href: "#/" }, "← Sessions");
-    const treeToggle = button("Branches", () => this.element.classList.toggle("no-tree"), { icon: "tree", class: "tree-toggle" });
+    const back = h("a.button.back", { href: "#/", "aria-label": "Sessions" }, icon("left"), h("span", {}, "Sessions"));
+    const narrow = innerWidth < NARROW;
+    this.treeToggle = button("Branches", () => this.toggleTree(), { icon: "tree", class: "tree-toggle", "aria-expanded": String(!narrow), "aria-controls": "branches" });
     this.element = h(
-      "main.session",
-      {},
-      h("div.session-head", {}, back, treeToggle, h("div.names", {}, this.title, this.facts), this.liveChip, h("span.grow"), this.heads, this.tabs),
-      h("div.columns", {}, h("nav.tree-side", { "aria-label": "Branches" }, this.tree.element), h("div.middle", {}, this.conversation.element, this.conversation.down, this.writing?.composer(() => this.conversation.leaf)), this.side),
+      `main.session${narrow ? ".no-tree" : ""}`,
+      { onkeydown: (/** @type {KeyboardEvent} */ event) => this.escaped(event) },
+      h("div.session-head", {}, back, this.treeToggle, h("div.names", {}, this.title, this.facts), this.liveChip, h("span.grow"), this.heads, this.tabs),
+      h("div.columns", {}, h("nav.tree-side", { id: "branches", "aria-label": "Branches" }, this.tree.element), h("div.middle", {}, this.conversation.element, this.conversation.down, this.writing?.composer(() => this.conversation.leaf)), this.side),
     );
-    if (innerWidth < 760) this.element.classList.add("no-tree");
   }
 
   /** @param {Route} route */
   async open(route) {
-    await this.session.open();
+    await Promise.all([this.session.open(), this.choice.chosen()]);
     this.showCard();
-    this.tree.refresh().then(() => this.reveal());
+    const node = route.node ?? (await this.choice.chosen()) ?? this.session.card?.node;
+    this.tree.open(node ?? "").catch(() => this.tree.refresh()).then(() => this.reveal());
     await this.goTo(route);
     this.live.start();
   }
@@ -81,8 +87,9 @@ export class SessionPage {
     } else if (route.node) {
       await this.go(route.node);
     } else {
-      await this.conversation.show(this.session.card?.node ?? null);
+      await this.conversation.show((await this.choice.end()) ?? this.session.card?.node ?? null);
     }
+    this.showCard();
     this.reveal();
   }
 
@@ -94,9 +101,11 @@ export class SessionPage {
     const { info, heads, head } = /** @type {any} */ (this.session.card);
     document.title = `${sessionName(info)} · Treering`;
     fill(/** @type {HTMLElement} */ (this.title), sessionName(info));
+    this.title?.setAttribute("title", sessionName(info));
     fill(/** @type {HTMLElement} */ (this.facts), [counted(info.messages, "message"), info.model].filter(Boolean).join(" · "));
     const names = Object.keys(heads || {});
-    const select = names.length > 1 && h("label", {}, "Head ", h("select", { onchange: (/** @type {Event} */ event) => this.showHead(/** @type {HTMLSelectElement} */ (event.target).value) }, names.map((name) => h("option", { value: name, selected: name === (this.shownHead() ?? head) }, name === head ? `${name} (current)` : name))));
+    const shown = this.shownHead() ?? head;
+    const select = names.length > 1 && h("label", {}, "Head ", h("select", { onchange: (/** @type {Event} */ event) => this.showHead(/** @type {HTMLSelectElement} */ (event.target).value) }, names.map((name) => h("option", { value: name, selected: name === shown }, name === head ? `${name} (current)` : name))));
     if (!this.heads?.contains(document.activeElement)) fill(/** @type {HTMLElement} */ (this.heads), select);
   }
 
@@ -114,6 +123,7 @@ export class SessionPage {
   async show(leaf, at = undefined) {
     await this.conversation.show(leaf, { at });
     if (!at) this.conversation.select(leaf);
+    this.choice.set(leaf);
     this.reveal();
     this.showCard();
   }
@@ -125,8 +135,10 @@ export class SessionPage {
       return;
     }
     try {
-      const { leaf } = await this.session.get(`nodes/${encodeURIComponent(node)}`);
+      const { leaf, retracted } = await this.choice.branchOf(node);
+      this.conversation.retracted ||= retracted; // whoever goes there wants to see it
       await this.conversation.show(leaf, { at: node, focus: true });
+      this.choice.set(leaf);
       this.showCard();
     } catch (error) {
       notice(String(/** @type {Error} */ (error).message), true);
@@ -137,7 +149,7 @@ export class SessionPage {
   /** @param {import("./tree.js").OutlineRow} row */
   async chosenInTree(row) {
     await this.go(row.first);
-    if (innerWidth < 760) this.element?.classList.add("no-tree");
+    if (innerWidth < NARROW) this.toggleTree(false);
   }
 
   /** @param {string} node */
@@ -169,8 +181,29 @@ export class SessionPage {
     if (!name) return;
     const panel = this.panels[/** @type {keyof typeof this.panels} */ (name)];
     side.setAttribute("aria-label", PANELS[/** @type {keyof typeof PANELS} */ (name)]);
-    fill(side, h("div.panel-head", {}, h("h2", {}, PANELS[/** @type {keyof typeof PANELS} */ (name)]), h("span.grow"), button("Close", () => this.openPanel(""), { icon: "close" })), panel.element);
+    fill(side, h("div.panel-head", {}, h("h2", {}, PANELS[/** @type {keyof typeof PANELS} */ (name)]), h("span.grow"), button("Close", () => this.closePanel(), { icon: "close" })), panel.element);
     if (fresh) this.refreshPanel();
+  }
+
+  closePanel() {
+    const { panel } = this;
+    this.openPanel("");
+    document.getElementById(`tab-${panel}`)?.focus();
+  }
+
+  /** Escape closes what lies over the conversation. @param {KeyboardEvent} event */
+  escaped(event) {
+    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open], #menu")) return;
+    const target = /** @type {Element} */ (event.target);
+    if (this.panel && this.side?.contains(target)) this.closePanel();
+    else if (innerWidth < NARROW && target.closest(".tree-side")) this.toggleTree(false);
+  }
+
+  /** @param {boolean} [shown] */
+  toggleTree(shown = this.element?.classList.contains("no-tree")) {
+    this.element?.classList.toggle("no-tree", !shown);
+    this.treeToggle?.setAttribute("aria-expanded", String(shown));
+    if (innerWidth < NARROW) (shown ? this.tree.element : this.treeToggle)?.focus();
   }
 
   /** @returns {Promise<any>} */
@@ -215,6 +248,8 @@ export class SessionPage {
       ["Copy a link to this", () => copy(location.href.replace(/#.*/s, `#/s/${this.session.key}/n/${encodeURIComponent(node.id)}`))],
       ["Compare from here …", () => { this.panels.compare.a = node.id; this.panels.compare.b = ""; this.openPanel("compare"); }],
     ];
+    const said = partsOf(node.payload).filter((part) => part.kind === "text").map((part) => knownText(part.text)).join("\n\n");
+    if (said) items.splice(1, 0, ["Copy the text", () => copy(said)]);
     if (other && other !== node.id) items.push([this.panels.compare.a ? "… with this" : "Compare with the end shown", () => this.panels.compare.choose(other, node.id)]);
     if (writing) {
       if (editableText(node.payload) !== null) items.push(["Edit", () => writing.edit(row)]);
@@ -227,7 +262,7 @@ export class SessionPage {
   /** @param {string} title @param {[string, () => void][]} items @param {HTMLElement} at */
   openMenu(title, items, at) {
     document.getElementById("menu")?.remove();
-    const menu = h("div", { id: "menu", popover: true, role: "menu", "aria-label": title }, items.map(([said, act]) => h("button.menu-item", { role: "menuitem", type: "button", tabindex: -1, onclick: () => { menu.hidePopover(); act(); } }, said)));
+    const menu = h("div", { id: "menu", popover: true, role: "menu", "aria-label": title }, items.map(([said, act]) => h("button.menu-item", { role: "menuitem", type: "button", tabindex: -1, onclick: () => { at.focus(); menu.hidePopover(); act(); } }, said)));
     menu.addEventListener("keydown", (event) => {
       const all = /** @type {HTMLElement[]} */ ([...menu.children]);
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -235,12 +270,12 @@ export class SessionPage {
       event.preventDefault();
       all[(all.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + step + all.length) % all.length].focus();
     });
-    menu.addEventListener("toggle", (event) => { if (/** @type {ToggleEvent} */ (event).newState === "closed") { menu.remove(); at.focus(); } });
-    document.body.append(menu);
+    menu.addEventListener("toggle", (event) => { if (/** @type {ToggleEvent} */ (event).newState !== "closed") return; if (menu.contains(document.activeElement)) at.focus(); menu.remove(); });
+    this.element?.append(menu);
     menu.showPopover();
     const box = at.getBoundingClientRect();
     menu.style.left = `${Math.max(8, Math.min(box.right - menu.offsetWidth, innerWidth - menu.offsetWidth - 8))}px`;
-    menu.style.top = `${Math.min(box.bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;
+    menu.style.top = `${Math.max(8, Math.min(box.bottom + 4, innerHeight - menu.offsetHeight - 8))}px`;
     /** @type {HTMLElement | null} */ (menu.firstElementChild)?.focus();
   }
 
@@ -250,11 +285,6 @@ export class SessionPage {
     await Promise.all([this.tree.refresh(), this.conversation.refresh()]);
     this.reveal();
     if (this.panel === "labels" || this.panel === "about") await this.refreshPanel();
-  }
-
-  grew() {
-    const { element } = this.conversation;
-    if (element.scrollHeight - element.scrollTop - element.clientHeight < 200) element.scrollTop = element.scrollHeight;
   }
 
   deleted() {

@@ -16,18 +16,19 @@ const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avi
  * Show the payload of a node.
  * @param {any} payload
  * @param {Fetch} fetch
- * @param {{role?: string, open?: boolean}} [options] `open`: calls and results are not folded.
+ * @param {{role?: string, open?: boolean, which?: (part: number) => boolean, under?: boolean}} [options] `open`: calls and
+ *   results are not folded; `which`: only these parts; `under`: a result stands under its call, which names the tool.
  * @returns {Node[]}
  */
-export function showPayload(payload, fetch, { role = "", open = false } = {}) {
-  return partsOf(payload).map((part) => showPart(part, fetch, { plain: role === "tool", open }));
+export function showPayload(payload, fetch, { role = "", open = false, which = () => true, under = false } = {}) {
+  return partsOf(payload).flatMap((part, at) => (which(at) ? [showPart(under ? { ...part, name: "" } : part, fetch, { plain: role === "tool", open, at })] : []));
 }
 
-/** @param {Part} part @param {Fetch} fetch @param {{plain?: boolean, open?: boolean}} options @returns {Node} */
-function showPart(part, fetch, { plain = false, open = false }) {
+/** @param {Part} part @param {Fetch} fetch @param {{plain?: boolean, open?: boolean, at?: number}} options @returns {Node} */
+function showPart(part, fetch, { plain = false, open = false, at = 0 }) {
   if (part.kind === "text") return showText(part.text ?? "", fetch, plain);
   if (part.kind === "thinking") return thinking(part, fetch);
-  if (part.kind === "call") return call(part, open);
+  if (part.kind === "call") return call(part, open, at);
   if (part.kind === "result") return result(part, fetch, open);
   if (part.kind === "image") return image(part, fetch);
   if (part.kind === "file") return file(part, fetch);
@@ -67,9 +68,10 @@ function thinking(part, fetch) {
   return fold("thinking", [h("span.fold-name", {}, "Thinking"), h("span.fold-line", {}, said || "not readable")], () => showText(part.text ?? "", fetch, false));
 }
 
-/** @param {Part} part @param {boolean} open */
-function call(part, open) {
-  return fold("call", [h("span.fold-name", {}, part.name || "tool"), h("span.fold-line", {}, argumentsLine(part.value))], () => callArguments(part.value), open);
+/** A call, and room below it for its results. @param {Part} part @param {boolean} open @param {number} at */
+function call(part, open, at) {
+  const folded = fold("call", [h("span.fold-name", {}, part.name || "tool"), h("span.fold-line", {}, argumentsLine(part.value))], () => callArguments(part.value), open);
+  return h("div.call-box", {}, folded, h("div.results", { "data-call": at }));
 }
 
 /** @param {any} value */
@@ -82,10 +84,18 @@ function argumentsLine(value) {
 /** Long texts among the arguments keep their lines. @param {any} value */
 function callArguments(value) {
   if (!isFields(value) || isBlob(value)) return jsonBlock(value, "Arguments");
-  const long = Object.entries(value).filter(([, each]) => typeof each === "string" && each.includes("\n"));
+  const alone = Object.keys(value).length === 1;
+  const long = Object.entries(value).filter(([, each]) => typeof each === "string" && (alone || each.includes("\n")));
   if (!long.length) return jsonBlock(value, "Arguments");
+  if (alone) return codeBlock(long[0][1], languageOf(long[0][0]));
   const short = Object.fromEntries(Object.entries(value).filter(([key]) => !long.some(([name]) => name === key)));
-  return [Object.keys(short).length ? jsonBlock(short, "Arguments") : null, long.map(([key, text]) => h("div", {}, h("p.field", {}, key), codeBlock(text, key.includes("diff") || key.includes("patch") ? "diff" : "code")))];
+  return [Object.keys(short).length ? jsonBlock(short, "Arguments") : null, long.map(([key, text]) => h("div", {}, h("p.field", {}, key), codeBlock(text, languageOf(key))))];
+}
+
+/** What an argument is written in, by its name. @param {string} key */
+function languageOf(key) {
+  if (key.includes("diff") || key.includes("patch")) return "diff";
+  return ["command", "cmd", "script"].includes(key) ? "sh" : key;
 }
 
 /** @param {Part} part @param {Fetch} fetch @param {boolean} open */

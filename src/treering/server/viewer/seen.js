@@ -1,17 +1,36 @@
-/** What the model saw at a node: the context there, against the messages on the way to it. */
+/** What the model saw at a node: the context there, a page at a time, and which messages on the way were left out. */
 import { jsonBlock } from "./code.js";
-import { fill, h } from "./dom.js";
+import { button, fill, h, notice } from "./dom.js";
 import { fold, showPayload } from "./parts.js";
 import { headlineOf } from "./shapes.js";
-import { counted, firstLine, number, roleClass, roleName } from "./words.js";
+import { counted, firstLine, number, roleClass, roleName, shortId } from "./words.js";
 
-const ITEMS_SHOWN = 300;
-const PATH_MAX = 1000;
+const PAGE = 60;
+const RUNS_SHOWN = 20;
+
+/** @typedef {{first: string, last: string, at: [number, number], count: number}} Run */
+
+/** Which messages of a branch the model saw at one of its nodes. */
+export class Marks {
+  /** @param {number} at Position of that node in the journal. @param {Run[]} runs What was left out. */
+  constructor(at, runs) {
+    this.at = at;
+    this.runs = runs;
+  }
+
+  /** @param {import("./message.js").Node_} node @returns {"" | "later" | "unseen" | "was-seen"} */
+  placeOf(node) {
+    if (node.at > this.at) return "later";
+    if (node.kind === "compaction") return "was-seen";
+    if (node.kind !== "message" && node.kind !== "custom_message") return "";
+    return this.runs.some((run) => run.at[0] <= node.at && node.at <= run.at[1]) ? "unseen" : "was-seen";
+  }
+}
 
 export class Seen {
   /**
    * @param {import("./session.js").Session} session
-   * @param {{marks: (seen: {nodes: Set<string>, path: Set<string>} | null) => void, go: (node: string) => void}} told
+   * @param {{marks: (seen: Marks | null) => void, at: (node: string) => number, go: (node: string) => void}} told
    */
   constructor(session, told) {
     this.session = session;
@@ -24,38 +43,58 @@ export class Seen {
   async show(node) {
     this.node = node;
     if (!node) return fill(this.element, h("p.hint", {}, "Choose a message to see what the model saw there."));
-    const [context, { ids }] = await Promise.all([this.session.get("context", { node }), this.session.get("path", { node, limit: PATH_MAX })]);
+    const context = await this.session.get("context", { node, limit: PAGE });
+    const runs = context.left_out.runs.slice(-RUNS_SHOWN);
+    const said = runs.length ? await this.session.previews(runs.map((/** @type {Run} */ run) => run.first)) : {};
     if (this.node !== node) return undefined;
-    const nodes = new Set(/** @type {string[]} */ (context.items.map((/** @type {any} */ item) => item.node)));
-    this.told.marks({ nodes, path: new Set(ids) });
-    return fill(this.element, this.summary(context, nodes, ids), this.items(context.items), this.settings(context));
+    this.told.marks(new Marks(this.told.at(node), context.left_out.runs));
+    return fill(this.element, this.summary(context), this.leftOut(context.left_out, runs, said), h("h3", {}, "In the context"), this.items(context), this.settings(context));
   }
 
-  /** @param {any} context @param {Set<string>} nodes @param {string[]} path */
-  summary(context, nodes, path) {
-    const out = path.filter((node) => !nodes.has(node)).length;
-    const more = path.length === PATH_MAX ? " of the last thousand" : "";
+  /** @param {any} context */
+  summary({ total, left_out: { messages }, policy }) {
     return [
-      h("p.lead", {}, h("strong", {}, counted(context.items.length, "message")), " in the context; ", h("strong", {}, number(out)), `${more} on the way here left out.`),
-      h("p.hint", {}, out ? "Dimmed messages in the conversation were left out: a compaction replaced them, or they are no messages to the model." : "Nothing on the way here was left out."),
-      context.policy && h("p.hint", {}, `Chosen by ${context.policy}.`),
+      h("p.lead", {}, h("strong", {}, counted(total, "message")), " in the context; ", messages ? [h("strong", {}, number(messages)), " on the way here left out."] : "nothing on the way here was left out."),
+      policy && h("p.hint", {}, `Chosen by ${policy}.`),
     ];
   }
 
-  /** @param {{node: string, message: any}[]} items */
-  items(items) {
-    const shown = items.slice(-ITEMS_SHOWN);
+  /** @param {any} leftOut @param {Run[]} runs The last ones. @param {Record<string, string>} said */
+  leftOut(leftOut, runs, said) {
+    if (!runs.length) return null;
+    const rows = runs.map((run) => h("li", {}, h("button.button.run-row", { type: "button", onclick: () => this.told.go(run.first) }, h("strong", {}, counted(run.count, "message")), h("span.fold-line", {}, `from “${firstLine(said[run.first] || shortId(run.first), 60)}”`))));
     return [
-      shown.length < items.length && h("p.hint", {}, `The last ${ITEMS_SHOWN} are shown.`),
-      h("ol.context", {}, shown.map((item) => this.item(item))),
+      h("h3", {}, "Left out"),
+      h("p.hint", {}, "Replaced by a summary, retracted, or not chosen. They are dimmed in the conversation."),
+      runs.length < leftOut.runs.length && h("p.hint", {}, `The last ${RUNS_SHOWN} of ${number(leftOut.runs.length)}${leftOut.complete ? "" : " or more"} stretches:`),
+      h("ul.plain-list", {}, rows),
     ];
+  }
+
+  /** @param {any} context */
+  items(context) {
+    const list = h("ol.context", {}, context.items.map((/** @type {any} */ item) => this.item(item)));
+    let { before } = context;
+    const { node } = this;
+    const more = button("Earlier messages of the context", async () => {
+      try {
+        const page = await this.session.get("context", { node, limit: PAGE, before });
+        list.prepend(...page.items.map((/** @type {any} */ item) => this.item(item)));
+        before = page.before;
+        more.hidden = before === null;
+      } catch (error) {
+        notice(String(/** @type {Error} */ (error).message), true);
+      }
+    });
+    more.hidden = before === null;
+    return [more, list];
   }
 
   /** @param {{node: string, message: any}} item */
   item(item) {
     const role = item.message?.role ?? "item";
     const line = firstLine(headlineOf(item.message), 80);
-    const content = () => [showPayload(item.message, (sha256) => this.session.blob(sha256)), h("button.button", { type: "button", onclick: () => this.told.go(item.node) }, "Show in the conversation")];
+    const content = () => [showPayload(item.message, (sha256) => this.session.blob(sha256)), h("div", {}, button("Show in the conversation", () => this.told.go(item.node)))];
     return h("li", { "data-node": item.node }, fold(`item.${roleClass(role)}`, [h("span.fold-name", {}, roleName(role)), h("span.fold-line", {}, line)], content));
   }
 

@@ -16,6 +16,8 @@
  * @property {string} [type] Its media type.
  */
 
+import { common } from "./programs.js";
+
 /** @param {any} value @returns {value is BlobRef} */
 export function isBlob(value) {
   return isFields(value) && typeof value.$blob === "string";
@@ -43,6 +45,11 @@ export function partsOf(payload) {
   if (typeof payload === "string" || isBlob(payload)) return [{ kind: "text", text: payload }];
   if (!isFields(payload)) return [{ kind: "data", value: payload }];
   if (isFields(payload.$erased)) return partsOf(payload.$erased.message);
+  return messagePayload(common(payload));
+}
+
+/** @param {Record<string, any>} payload In the common shape, or in one that nobody knows. @returns {Part[]} */
+function messagePayload(payload) {
   const type = textIn(payload.type);
   if (!("content" in payload) && [...CALLS, ...RESULTS, "reasoning"].includes(type)) return blockParts(payload);
   if ("summary" in payload && !("role" in payload)) return [{ kind: "text", text: textOf(payload.summary) }];
@@ -60,7 +67,7 @@ function messageParts(message) {
   if (typeof message.refusal === "string" && message.refusal) found.push({ kind: "text", text: message.refusal });
   for (const call of listed(message.tool_calls)) found.push(...blockParts(isFields(call) ? { ...call, type: "tool_call" } : call));
   if (isFields(message.function_call)) found.push(callPart(message.function_call));
-  if (!RESULT_ROLES.includes(textIn(message.role))) return found;
+  if (!RESULT_ROLES.includes(textIn(message.role)) || found.some((part) => part.kind === "result")) return found;
   const failed = message.is_error === true || message.isError === true;
   return [{ kind: "result", id: callId(message), name: textIn(message.toolName || message.name), parts: found, failed }];
 }

@@ -1,6 +1,24 @@
 /**
  * Where sessions come from: a server, asked by the API that docs/reference/http.md describes. Answers are as the API gives them.
  *
+ * What the page asks, all of it by `get`, below `sessions/KEY/` but for the first three:
+ *
+ *     ""                                     what the source can
+ *     sessions?limit&after&below|q           the list
+ *     search?q&limit                         words in messages, if `features.search`
+ *     ""  and  ?counts                       the card of a session
+ *     history?node&before&limit&retracted    a page of a branch
+ *     nodes/ID?toward                        `leaf`: the end of the branch to show it on
+ *     path?node&below&limit                  ids on the way down to a leaf
+ *     tree?offset&limit, tree/locate?node    rows of the tree
+ *     previews?nodes                         first lines for these rows
+ *     context?node&limit&before              what the model saw, and `left_out`
+ *     checkpoints?limit&before, checkpoints/ID, diff?a&b, branches?a&b, labels, problems
+ *     notes?kind=usage&targets               what messages took
+ *     view-state?viewer                      unless it is read-only
+ *
+ * `blob` reads large texts and images, `follow` events and open answers, `send` writes (unless it is read-only).
+ *
  * @typedef {ServerSource} Source
  * @typedef {{id: string, type: string, data: any}} Told A server-sent event.
  */
@@ -14,6 +32,11 @@ export class Refused extends Error {
     this.kind = error.kind || "";
     this.type = error.type || "";
   }
+}
+
+/** A name that nobody else makes; pages that came without TLS have no `randomUUID`. */
+export function newId() {
+  return crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (each) => each.toString(16).padStart(2, "0")).join("");
 }
 
 export class ServerSource {
@@ -70,7 +93,7 @@ export class ServerSource {
    * @param {string} method @param {string} path @param {any} [body]
    */
   async send(method, path, body = undefined) {
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() };
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": newId() };
     const options = { method, headers, body: body === undefined ? undefined : JSON.stringify(body) };
     const once = () => this.ask(path, {}, options);
     const answer = await once().catch((error) => {

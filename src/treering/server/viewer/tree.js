@@ -10,7 +10,7 @@ import { counted, firstLine, number, roleClass, roleName, shortId } from "./word
 
 const ROW = 30;
 const STEP = 14;
-const PAGE = 200;
+const PAGE = 100;
 const AROUND = 6;
 /** Browsers place nothing further down than some 33 million pixels; taller trees are scrolled in steps. */
 const TALL = 15_000_000;
@@ -30,19 +30,32 @@ export class Tree {
     this.previews = new Map();
     this.active = -1;
     this.shownNode = "";
+    /** The node of which the row is known. */
+    this.located = "";
     this.sheet = h("div.tree-sheet", { role: "presentation" });
     this.empty = h("p.hint", { hidden: true }, "Nothing was said yet.");
     this.element = h("div.tree", { role: "tree", tabindex: 0, "aria-label": "Branches", onkeydown: this.key.bind(this), onscroll: () => this.draw() }, this.sheet);
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
-  /** Read it again: something happened. */
-  async refresh() {
-    const at = Math.floor(this.top() / PAGE);
+  /** Show it around a node, without reading it from its beginning. @param {string} node Empty: none. */
+  async open(node) {
+    if (!node) return this.refresh();
+    this.shownNode = node;
+    const { offset } = await this.session.get("tree/locate", { node });
+    await this.refresh(Math.floor(offset / PAGE));
+    this.located = node;
+    return this.shownNode === node ? this.mark(offset) : undefined;
+  }
+
+  /** Read it again: something happened. @param {number} [at] The page that is read. */
+  async refresh(at = Math.floor(this.top() / PAGE)) {
     const read = await this.read(at);
     this.pages = new Map([[at, read.rows]]);
     this.total = read.total;
+    this.located = "";
     this.sheet.style.height = `${Math.min(this.total * ROW, TALL)}px`;
+    if (this.shownNode && this.active < 0) return; // it is drawn where it will be scrolled to
     this.draw();
   }
 
@@ -183,8 +196,15 @@ export class Tree {
   /** Show where a node is. @param {string} node */
   async reveal(node) {
     this.shownNode = node;
-    const { offset } = await this.session.get("tree/locate", { node });
-    if (this.shownNode === node) this.mark(offset);
+    if (this.located === node) return;
+    this.located = node;
+    try {
+      const { offset } = await this.session.get("tree/locate", { node });
+      if (this.shownNode === node) this.mark(offset);
+    } catch (error) {
+      this.located = "";
+      throw error;
+    }
   }
 
   /** @param {KeyboardEvent} event */
@@ -192,6 +212,7 @@ export class Tree {
     const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 1);
     /** @type {Record<string, number>} */
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.total, End: this.total };
+    this.located = "";
     if (event.key in steps) this.mark(this.active + steps[event.key]);
     else if (event.key === "Enter" || event.key === " ") this.go(this.active);
     else return;

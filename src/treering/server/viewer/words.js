@@ -24,6 +24,18 @@ export function timeText(ms) {
   return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
 }
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** The time, and the day if it is another one. @param {number} ms @param {number} [now] */
+export function clockText(ms, now = Date.now()) {
+  if (!ms) return "";
+  const [time, today] = [new Date(ms), new Date(now)];
+  const clock = timeText(ms).slice(-5);
+  if (time.toDateString() === today.toDateString()) return clock;
+  const year = time.getFullYear() === today.getFullYear() ? "" : ` ${time.getFullYear()}`;
+  return `${time.getDate()} ${MONTHS[time.getMonth()]}${year}, ${clock}`;
+}
+
 /** How long ago, as lists say it. @param {number} ms @param {number} [now] */
 export function agoText(ms, now = Date.now()) {
   if (!ms) return "";

@@ -10,26 +10,44 @@ let fields = 0;
  * Ask for a text in a dialog.
  * @param {string} title
  * @param {string} text What stands there at first.
- * @param {{long?: boolean, done?: string, empty?: boolean}} [options]
+ * @param {{long?: boolean, done?: string, empty?: boolean, before?: string}} [options] `before`: a text that is shown above the field.
  * @returns {Promise<string | null>} Null: it was closed.
  */
-export function askText(title, text, { long = false, done = "Save", empty = false } = {}) {
+export function askText(title, text, { long = false, done = "Save", empty = false, before = "" } = {}) {
   const id = `field-${++fields}`;
-  const field = /** @type {HTMLInputElement | HTMLTextAreaElement} */ (long ? h("textarea", { id, rows: 10 }) : h("input", { id, type: "text" }));
+  const field = /** @type {HTMLInputElement | HTMLTextAreaElement} */ (long ? h("textarea", { id, rows: 8 }) : h("input", { id, type: "text" }));
   field.value = text;
+  const content = [h("label", { for: id }, title), before && h("div.ask-before", { tabindex: 0, role: "group", "aria-label": "So far" }, before), field];
+  return ask(title, content, { done, field, value: () => (field.value.trim() || empty ? field.value : null) });
+}
+
+/** Ask whether something shall be done. @param {string} title @param {string} said @param {string} done */
+async function confirm(title, said, done) {
+  return (await ask(title, [h("h2", {}, title), h("p", {}, said)], { done, value: () => done })) !== null;
+}
+
+/**
+ * Show a dialog; the focus returns to where it was.
+ * @param {string} title
+ * @param {any} content
+ * @param {{done: string, value: () => string | null, field?: HTMLElement}} options `value`: null says that it is not complete.
+ * @returns {Promise<string | null>} Null: it was closed.
+ */
+function ask(title, content, { done, value, field }) {
   return new Promise((resolve) => {
     const dialog = /** @type {HTMLDialogElement} */ (h("dialog.ask", { "aria-label": title, onclose: () => { dialog.remove(); resolve(null); } }));
     const finish = () => {
-      if (!field.value.trim() && !empty) return;
-      resolve(field.value);
+      const given = value();
+      if (given === null) return;
+      resolve(given);
       dialog.close();
     };
-    const form = h("form", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); finish(); } }, h("label", { for: id }, title), field, h("div.actions", {}, button("Cancel", () => dialog.close()), h("button.button.primary", { type: "submit" }, done)));
-    field.addEventListener("keydown", (event) => { if (sends(/** @type {KeyboardEvent} */ (event))) finish(); });
-    dialog.append(form);
+    const yes = h("button.button.primary", { type: "submit" }, done);
+    dialog.append(h("form", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); finish(); } }, content, h("div.actions", {}, button("Cancel", () => dialog.close()), yes)));
+    field?.addEventListener("keydown", (event) => { if (sends(event)) finish(); });
     document.body.append(dialog);
     dialog.showModal();
-    field.focus();
+    (field ?? yes).focus();
   });
 }
 
@@ -115,6 +133,34 @@ export class Writing {
     });
   }
 
+  /** Write the rest of an answer whose writer is gone. @param {string} stream @param {number} offset @param {string} text What there is of it. */
+  async proceed(stream, offset, text) {
+    const rest = await askText("Go on where the answer ends", "", { long: true, done: "Finish the answer", before: text });
+    if (rest === null) return;
+    await this.attempt(async () => {
+      await this.session.send("POST", `streams/${stream}/pieces`, { offset, text: rest, flush: true });
+      await this.session.send("POST", `streams/${stream}/end`, { outcome: "complete" });
+      await this.page.refresh();
+    });
+  }
+
+  /** @param {string} stream */
+  async keep(stream) {
+    await this.attempt(async () => {
+      await this.session.send("POST", `streams/${stream}/keep`);
+      await this.page.refresh();
+    });
+  }
+
+  /** @param {string} stream */
+  async discard(stream) {
+    if (!(await confirm("Discard this answer?", "What there is of it is deleted for good.", "Discard"))) return;
+    await this.attempt(async () => {
+      await this.session.send("POST", `streams/${stream}/discard`);
+      await this.page.refresh();
+    });
+  }
+
   /** @param {string} checkpoint */
   async rewind(checkpoint) {
     await this.attempt(async () => {
@@ -148,7 +194,7 @@ export class Writing {
    * @param {() => string | null} leaf
    */
   composer(leaf) {
-    const field = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 2, "aria-label": "Message", placeholder: "Go on from here…  (Ctrl+Enter sends)" }));
+    const field = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Go on from here…", title: "Ctrl+Enter sends" }));
     const send = button("Send", () => this.say(field, leaf()), { class: "primary" });
     field.addEventListener("keydown", (event) => { if (sends(event)) this.say(field, leaf()); });
     return h("form.composer", { onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, field, send);
