@@ -52,7 +52,7 @@ export class SessionPage {
     this.heads = h("div.heads");
     this.tabs = h("div.tabs", { role: "tablist", "aria-label": "About the conversation" }, Object.entries(PANELS).map(([name, said]) => h("button.tab", { role: "tab", type: "button", id: `tab-${name}`, "aria-controls": "panel", "aria-selected": "false", tabindex: name === "seen" ? 0 : -1, onclick: () => this.openPanel(this.panel === name ? "" : name), onkeydown: (/** @type {KeyboardEvent} */ event) => this.tabKey(event, name) }, said)));
     this.side = h("section.panel", { id: "panel", role: "tabpanel", tabindex: 0, "aria-label": "Details", hidden: true });
-    const back = h("a.button.back", { href: "#/" }, "← Sessions");
+    const back = !this.source.only && h("a.button.back", { href: "#/" }, "← Sessions");
     const treeToggle = button("Branches", () => this.element.classList.toggle("no-tree"), { icon: "tree", class: "tree-toggle" });
     this.element = h(
       "main.session",
@@ -69,7 +69,7 @@ export class SessionPage {
     this.showCard();
     this.tree.refresh().then(() => this.reveal());
     await this.goTo(route);
-    this.live.start();
+    if (!this.source.only) this.live.start();
   }
 
   /** Go to another place of the same session. @param {Route} route */
@@ -96,7 +96,8 @@ export class SessionPage {
     fill(/** @type {HTMLElement} */ (this.title), sessionName(info));
     fill(/** @type {HTMLElement} */ (this.facts), [counted(info.messages, "message"), info.model].filter(Boolean).join(" · "));
     const names = Object.keys(heads || {});
-    const select = names.length > 1 && h("label", {}, "Head ", h("select", { onchange: (/** @type {Event} */ event) => this.showHead(/** @type {HTMLSelectElement} */ (event.target).value) }, names.map((name) => h("option", { value: name, selected: name === (this.shownHead() ?? head) }, name === head ? `${name} (current)` : name))));
+    const shown = this.shownHead() ?? head;
+    const select = names.length > 1 && h("label", {}, "Head ", h("select", { onchange: (/** @type {Event} */ event) => this.showHead(/** @type {HTMLSelectElement} */ (event.target).value) }, names.map((name) => h("option", { value: name, selected: name === shown }, name === head ? `${name} (current)` : name))));
     if (!this.heads?.contains(document.activeElement)) fill(/** @type {HTMLElement} */ (this.heads), select);
   }
 
