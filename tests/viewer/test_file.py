@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.roundtrip.authors import AUTHORS
 from tests.viewer.browser import Browser
 from tests.viewer.by_chance import eventful
+from tests.viewer.sample import HOSTILE, png, record
 
 import treering
 from treering.exporters import export_page
+from treering.importers import FileImporter
 from treering.session.payload import decoded_state
 from treering.transcript.tree import Outline
 from treering.viewer.bundle import script
@@ -195,3 +198,102 @@ def test_pages_of_branches_are_those_of_the_store(store: treering.Store, browser
         )
         assert path["ids"] == [*view.path(node)]
         assert usage == shown([each for each in view.notes("usage") if each.target in view.path(node)])
+
+
+@pytest.mark.parametrize("name", sorted(name for name in AUTHORS if name != "evva"))
+def test_imported_sessions_show_what_their_programs_send(
+    name: str, store: treering.Store, browser: Browser, tmp_path: Path
+) -> None:
+    """By the rules of each program, whose own context edits and compactions differ from ours."""
+    author = AUTHORS[name](tmp_path / "a.jsonl", random.Random(name))
+    author.begin()
+    author.write(*["user" if name == "claude" else "message"] * 5)
+    for _ in range(40):
+        author.write()
+    session = FileImporter(store).load(author.path, format=name).session
+    with store.session(session) as handle:
+        handle.commit(["on"], state={"at": 1})
+        handle.append("and on")
+    check_contexts(opened(browser, store.view(session), tmp_path), browser)
+
+
+def test_a_user_finds_everything_and_nothing_that_a_file_cannot_do(
+    store: treering.Store, browser: Browser, tmp_path: Path
+) -> None:
+    """Branches, versions, pictures, what the model saw, checkpoints and labels; no list, field, edit or live sign."""
+    sample = record(store)
+    opened(browser, store.view("shop"), tmp_path)
+    browser.see("h1", "Fix the total of the cart")
+    browser.see("article.message", "The page Rounding says it now.")
+    browser.see(".tree-row", "Fix it, and say in the changelog")
+    address = (tmp_path / "page.html").as_uri()
+    browser.open(f"{address}#/s/file/n/{sample.second}")
+    browser.see("article.selected .version", "1/3")
+    browser.press("article.selected button[aria-label='Next version']")
+    browser.see("article.selected", "say in the changelog")
+    browser.see("article.message", "with a line in the changelog")
+    browser.open(f"{address}#/s/file/n/{sample.question}")
+    browser.until(lambda _: any(each.get_attribute("naturalWidth") == "320" for each in browser.all("article img")))
+    browser.see("article footer", "2,140 in")
+    browser.open(f"{address}#/s/file/n/{sample.end}")
+    browser.press("article.selected .menu-button")
+    browser.see(".menu-item", "Copy a link to this")
+    assert [each.text for each in browser.all(".menu-item") if re.search("Edit|Branch|Label|Retract", each.text)] == []
+    browser.press(".menu-item", "What the model saw here")
+    browser.see("article.message.unseen", "All six places round once now.")
+    browser.see("ol.context li", "replaced by this summary")
+    browser.press("#tab-checkpoints")
+    browser.see("#panel", "docs added")
+    browser.press("#tab-labels")
+    browser.see("#panel", "turning point")
+    browser.open(f"{address}#/s/file/compare/{sample.end}/{sample.edited}")
+    browser.see("section.side[aria-label='Branch B']", "say in the changelog")
+    assert browser.all("form.composer, .back, .chip.live:not([hidden])") == []
+
+
+def test_no_text_of_a_session_becomes_part_of_the_page(store: treering.Store, browser: Browser, tmp_path: Path) -> None:
+    """Scripts and ends of elements in a name, a title, messages, tools, labels, heads and states are shown as text."""
+    hostile = f"</script><!-- {HOSTILE}"
+    record(store, "hostile", hostile=True)
+    with store.session("hostile", title=hostile) as session:
+        session.set_title(hostile)
+        session.commit([treering.assistant(hostile)], state={hostile: hostile}, label=hostile)
+        session.label(str(session.node), hostile)
+        session.branch(hostile)
+        session.append(treering.user([{"type": "image", "title": hostile, "url": f"javascript:{hostile}"}]))
+    opened(browser, store.view("hostile"), tmp_path)
+    browser.see("h1", hostile)
+    browser.until(lambda _: any(hostile in text for text in browser.messages()))
+    for tab in ("seen", "checkpoints", "labels", "about"):
+        browser.press(f"#tab-{tab}")
+        browser.see("#panel h2")
+    browser.see(".tree-row", hostile)
+    assert browser.driver.execute_script("return window.hit") is None
+    assert browser.all("main script, header script, img[src='x'], a[href^='javascript']") == []
+
+
+def test_images_that_are_left_out_are_said_to_be(store: treering.Store, browser: Browser, tmp_path: Path) -> None:
+    """A note stands for each, whether it was large or small."""
+    small = b64encode(b"\x89PNG\r\n\x1a\n" + bytes(200)).decode()
+    large = b64encode(png() + bytes(40_000)).decode()
+    with store.session("s") as session:
+        for data in (small, large):
+            session.append(
+                treering.user([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}])
+            )
+            session.append(treering.user([{"type": "image", "source": {"type": "base64", "data": data}}]))
+    opened(browser, store.view("s"), tmp_path, images=False)
+    browser.until(lambda _: sum("left out of this file" in text for text in browser.messages()) == 4)
+    assert browser.all("article img") == []
+
+
+def test_one_branch_opens_at_its_end(store: treering.Store, browser: Browser, tmp_path: Path) -> None:
+    """Though the session stands on another; contexts on it are those of the session."""
+    record(store)
+    view = store.view("shop")
+    opened(browser, view, tmp_path, branch="gentle")
+    browser.see("article.message", "with a line in the changelog")
+    assert browser.all("article.message .version, .heads select") == []
+    ids = view.path(view.heads["gentle"])
+    for node, got in zip(ids, asked(browser, *(("context", {"node": node}) for node in ids)), strict=True):
+        assert whole(got["items"], view) == shown(view.context_at(node, recorded=True))

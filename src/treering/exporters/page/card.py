@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from treering.api.encoding import to_json
 from treering.api.view import View
 from treering.exporters.page.chosen import Chosen
+from treering.exporters.page.contexts import Contexts
 from treering.session.payload import decoded_state
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
@@ -17,10 +19,11 @@ KEY: Final = "file"
 """Stands for the session in addresses within the page."""
 
 
-def card(view: View, chosen: Chosen) -> bytes:
+def card(view: View, chosen: Chosen, contexts: Contexts) -> bytes:
     """Return the card as JSON; of a branch it tells of that alone."""
     graph, heads = chosen.graph, chosen.heads
-    state, settings, checkpoint = view.perform(_standing, chosen)
+    settings, checkpoint = contexts.standing(chosen.number(heads.tip))
+    state = view.perform(_state_of, checkpoint)
     info = view.info
     if chosen.is_part:
         messages = len(graph.skeletons.rows(lambda name: name[:2] == ("node", "message")))
@@ -54,9 +57,6 @@ def card(view: View, chosen: Chosen) -> bytes:
     )
 
 
-def _standing(reader: Readable, chosen: Chosen) -> Steps[tuple[object, object, str | None]]:
-    """State, settings and checkpoint where the page opens."""
-    restored = yield from reader.content.restore(chosen.heads.tip, head=chosen.heads.current)
-    there = restored.checkpoint
-    state = decoded_state(there.state if there is not None else {})
-    return state, restored.context.settings, there.id if there is not None else None
+def _state_of(reader: Readable, checkpoint: str | None) -> Steps[Mapping[str, object]]:
+    """The state that a checkpoint holds."""
+    return decoded_state({} if checkpoint is None else (yield from reader.content.load_checkpoint(checkpoint)).state)

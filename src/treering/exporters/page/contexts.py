@@ -245,6 +245,11 @@ class Contexts:
                 return extended, False
         return self._policy.build(path, graph), True
 
+    def standing(self, number: int) -> tuple[dict[str, object], str | None]:
+        """The settings at a node, and the checkpoint that holds the state there; those of no node are empty."""
+        begun = self._begun[number] if number != NONE else None
+        return ({}, None) if begun is None else (begun.settings, self._held[number])
+
     def forms(self, wanted: Wanted, numbers: Mapping[str, int]) -> list[Raw]:
         """Return all changes as the page has them, and note the views of nodes that they need.
 

@@ -2,13 +2,13 @@
 
 It is written in one pass over the session: first checkpoints, since they tell what is needed of nodes, then nodes, the
 rows of the tree, large images and texts, and at the end the index. In memory are the ids of the session, the numbers of
-its parents and the like, a few blocks, and one image.
+its parents and the like, a few blocks, one image, and the current context, as in every open session.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from treering.exporters.page.blocks import Blocks, element
 from treering.exporters.page.card import card
 from treering.exporters.page.checkpoints import AT_ONCE, Checkpoints
 from treering.exporters.page.chosen import Chosen, choose
-from treering.exporters.page.contexts import contexts_of, first_seen, policy_of
+from treering.exporters.page.contexts import Contexts, contexts_of, first_seen, policy_of
 from treering.exporters.page.document import foot, head
 from treering.exporters.page.elements import Wanted
 from treering.exporters.page.images import is_image, without_images
@@ -147,7 +147,7 @@ class _Page:
         yield from self._rows.add(self._outline(rows))
         yield from self._rows.end()
         yield from self._blobs()
-        yield element("index", self._index(points, changes, contexts.codes, rows))
+        yield element("index", self._index(points, contexts, changes, rows))
         yield foot()
 
     def _outline(self, row_of: list[int]) -> Iterator[bytes]:
@@ -173,17 +173,17 @@ class _Page:
             else:
                 yield element(f"blob-{digest}", found.data, compress=not found.media_type.startswith("image/"))
 
-    def _index(self, points: Checkpoints, changes: list[Raw], codes: Iterable[int], rows: list[int]) -> bytes:
+    def _index(self, points: Checkpoints, contexts: Contexts, changes: list[Raw], rows: list[int]) -> bytes:
         chosen, marks = self.chosen, self.chosen.graph.marks
         blocks = {"nodes": self._nodes.firsts, "tree": self._rows.firsts, "checkpoints": self._checkpoints.firsts}
         index = _Index(
             version=VERSION,
             policy=self._view.perform(policy_of),
-            card=Raw(card(self._view, chosen)),
+            card=Raw(card(self._view, chosen, contexts)),
             ids=[*chosen.ids],
             parents=[*chosen.parents],
             changes=changes,
-            codes=[*codes],
+            codes=[*contexts.codes],
             rows=rows,
             outline=max(rows, default=-1) + 1,
             retracted=sorted(chosen.number(node) for node in marks.retracted if chosen.number(node) >= 0),

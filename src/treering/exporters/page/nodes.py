@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -19,8 +20,11 @@ from treering.format.record import Skeleton, decode_record
 from treering.format.values import encode
 from treering.session.payload import stored_payload
 from treering.session.reader import Readable
-from treering.session.verbs.reading import NODES_AT_ONCE, NODES_BYTES, note_of
+from treering.session.verbs.reading import NODES_AT_ONCE, note_of
 from treering.storage.requests import Steps
+
+NODES_BYTES: Final = 1024 * 1024
+"""About the lines of nodes that are in memory together, several times over: as lines, values and JSON."""
 
 
 class NodeForm(msgspec.Struct, omit_defaults=True):
