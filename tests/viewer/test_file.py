@@ -8,7 +8,7 @@ import re
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +127,33 @@ def test_nodes_are_those_of_the_store(view: treering.View, browser: Browser) -> 
 
 
 def check_contexts(view: treering.View, browser: Browser) -> None:
-    """Compare context, settings, state and checkpoint at every node."""
-    ids = view.nodes().ids
-    for node, got in zip(ids, asked(browser, *(("context", {"node": node}) for node in ids)), strict=True):
+    """Compare context, settings, state, checkpoint, and what was left out, at every node."""
+    nodes = {each.id: each for each in view.nodes()}
+    for node, got in zip(nodes, asked(browser, *(("context", {"node": node}) for node in nodes)), strict=True):
         assert whole(got["items"], view) == shown(view.context_at(node, recorded=True)), node
         assert (got["settings"], got["state"], got["checkpoint"]) == state_at(view, node)
+        seen = {item["node"] for item in got["items"]}
+        path = [each for each in view.path(node) if nodes[each].kind in ("message", "custom_message") or each in seen]
+        runs = [[*run] for known, run in groupby(path, seen.__contains__) if not known]
+        assert [(run["first"], run["last"], run["count"]) for run in got["left_out"]["runs"]] == [
+            (run[0], run[-1], len(run)) for run in runs
+        ]
+        assert [run["at"] for run in got["left_out"]["runs"]] == [[nodes[run[0]].at, nodes[run[-1]].at] for run in runs]
+        assert (got["total"], got["before"]) == (len(got["items"]), None)
+
+
+def test_long_contexts_are_read_by_pages(store: treering.Store, browser: Browser, tmp_path: Path) -> None:
+    """From the end upward, each with a cursor for the one before; together they are the whole."""
+    view = opened(browser, eventful(store, 2), tmp_path)
+    node = max(view.nodes().ids, key=lambda each: len(view.context_at(each)))
+    before, found = None, []
+    while True:
+        [got] = asked(browser, ("context", {"node": node, "limit": 4, "before": before}))
+        found, before = [*whole(got["items"], view), *found], got["before"]
+        if before is None:
+            break
+    assert found == shown(view.context_at(node, recorded=True))
+    assert len(found) > 8
 
 
 def test_what_the_model_saw_is_what_the_store_says(view: treering.View, browser: Browser) -> None:
@@ -285,6 +307,19 @@ def test_images_that_are_left_out_are_said_to_be(store: treering.Store, browser:
     opened(browser, store.view("s"), tmp_path, images=False)
     browser.until(lambda _: sum("left out of this file" in text for text in browser.messages()) == 4)
     assert browser.all("article img") == []
+
+
+def test_the_end_of_a_branch_is_found_toward_a_node_on_it(
+    store: treering.Store, browser: Browser, tmp_path: Path
+) -> None:
+    """Where that is below; else, and without it, it is the newest."""
+    sample = record(store)
+    view = opened(browser, store.view("shop"), tmp_path)
+    ends = [sample.second, sample.edited, "none"]
+    found = asked(browser, *((f"nodes/{sample.answer}", {"toward": each}) for each in ends))
+    found += asked(browser, (f"nodes/{sample.second}", {"toward": sample.edited}))
+    newest = [view.newest_leaf(node) for node in (sample.second, sample.edited, sample.answer, sample.second)]
+    assert [each["leaf"] for each in found] == newest
 
 
 def test_one_branch_opens_at_its_end(store: treering.Store, browser: Browser, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import { Refused } from "./source.js";
  * @typedef {import("./file_states.js").Item} Item
  */
 
-/** As many messages of a context as the page shows, and some; the items before have none. */
+/** As many messages of a context as a page shows that asks for all; the items before have none. */
 const MESSAGES_MAX = 500;
+const RUNS_MAX = 1000;
 const PREVIEW_CHARACTERS = 120;
 
 /** @type {Record<string, (source: Source, query: Query, name: string) => any>} */
@@ -65,10 +66,11 @@ async function tree({ index, blocks }, { offset = 0, limit = 200 }) {
   return { rows, offset, total: index.outline, end: index.card.end };
 }
 
-/** @param {Source} source @param {Query} _ @param {string} name */
-async function nodeCard(source, _, name) {
+/** @param {Source} source @param {Query} query `toward`: of the branches below it, that one. @param {string} name */
+async function nodeCard(source, { toward }, name) {
   const { graph, index } = source;
   const number = source.number(name);
+  const other = toward ? graph.number(toward) : -1;
   const { node, original } = await source.entry(number);
   const siblings = graph.siblings(number);
   const made = source.listed().filter((/** @type {number} */ each) => index.nodes[each] === number).slice(-100);
@@ -77,7 +79,7 @@ async function nodeCard(source, _, name) {
     siblings: { nodes: idsOf(source, siblings), index: siblings.indexOf(number) },
     children: idsOf(source, graph.children(number)),
     checkpoints: await source.infos(made),
-    leaf: graph.ids[graph.leaf(number)],
+    leaf: graph.ids[graph.leaf(graph.isBelow(other, number) ? other : number)],
     original: original ?? null,
   };
 }
@@ -117,12 +119,43 @@ async function notes(source, { kind, targets = [], limit = 500 }) {
 }
 
 /** @param {Source} source @param {Query} query */
-async function context(source, { node, checkpoint: name }) {
-  const { index, states } = source;
-  if (!name && !(node ?? index.card.node)) return { items: [], settings: {}, state: {}, checkpoint: null, policy: index.policy };
-  const found = await source.point(name ?? node ?? index.card.node);
+async function context(source, { node, checkpoint: name, limit, before }) {
+  const { index, graph, states } = source;
+  const at = name ?? node ?? index.card.node;
+  const found = at ? await source.point(at) : { items: [], settings: {}, state: new Map(), checkpoint: -1 };
   const held = name ?? (found.checkpoint < 0 ? null : index.checkpoints[found.checkpoint]);
-  return { items: await shown(states, found.items), settings: found.settings, state: valuesOf(found.state), checkpoint: held, policy: found.policy ?? index.policy };
+  const total = found.items.length;
+  const end = before ? Math.min(before - 1, total) : total;
+  const first = limit ? Math.max(0, end - limit) : 0;
+  const point = name ? index.nodes[source.checkpointNumber(name)] : at ? source.number(at) : -1;
+  return {
+    items: await shown(states, found.items.slice(first, end)),
+    total,
+    before: first > 0 ? first + 1 : null,
+    left_out: leftOut(index, graph, point, new Set(found.items.map((/** @type {Item} */ item) => item.n))),
+    settings: found.settings,
+    state: valuesOf(found.state),
+    checkpoint: held,
+    policy: found.policy ?? index.policy,
+  };
+}
+
+/** Messages on the way to a node that are not in the context there, in runs. @param {any} index @param {any} graph @param {number} node @param {Set<number>} seen */
+function leftOut(index, graph, node, seen) {
+  const runs = [];
+  /** @type {number[]} */
+  let run = [];
+  const end = () => {
+    const [first, last] = [run[0], run[run.length - 1]];
+    if (run.length) runs.push({ first: graph.ids[first], last: graph.ids[last], at: [index.positions[first], index.positions[last]], count: run.length });
+    run = [];
+  };
+  for (const number of graph.path(node)) {
+    if (seen.has(number)) end();
+    else if (index.messages[number] === "1") run.push(number);
+  }
+  end();
+  return { messages: runs.reduce((sum, { count }) => sum + count, 0), runs: runs.slice(-RUNS_MAX), complete: runs.length <= RUNS_MAX };
 }
 
 /** @param {any} states @param {Item[]} items */

@@ -49,6 +49,13 @@ export class FileGraph {
     }
   }
 
+  /** Whether a node is another one, or descends from it. @param {number} number @param {number} above */
+  isBelow(number, above) {
+    let at = number;
+    while (at >= 0 && at !== above) at = this.parents[at];
+    return at >= 0;
+  }
+
   /** From a root down to a node. @param {number} number */
   path(number) {
     const found = [];

@@ -33,11 +33,10 @@ class Chosen:
         self.rows = [*index.graph.rows]
         """By number: its row in the graph."""
         self.ids = [*index.graph.ids]
-        self._numbers = array("i", [-1]) * len(index.graph.skeletons)
-        for number, row in enumerate(self.rows):
-            self._numbers[row] = number
+        self._numbers = {node: number for number, node in enumerate(self.ids)}
+        numbers = dict(zip(self.rows, range(len(self.rows)), strict=True))
         above = zip(self.rows, index.graph.parent_rows(self.rows), strict=True)
-        self.parents = array("i", [-1 if parent == row else self._numbers[parent] for row, parent in above])
+        self.parents = array("i", [-1 if parent == row else numbers[parent] for row, parent in above])
         """By number: that of its parent, or -1."""
 
     @property
@@ -52,7 +51,7 @@ class Chosen:
 
     def number(self, node: str | None) -> int:
         """Return the number of a node, or -1 if it is not in the page."""
-        return -1 if node is None or node not in self.graph else self._numbers[self.graph.row(node)]
+        return -1 if node is None else self._numbers.get(node, -1)
 
     def skeletons(self, first: int, end: int) -> list[Skeleton]:
         """Return the nodes from one number up to another."""

@@ -37,6 +37,8 @@ VERSION: Final = 1
 ROWS_IN_BLOCK: Final = 200
 """Rows of the tree in a block: as many as the viewer asks for at once."""
 PROBLEMS_MAX: Final = 500
+MESSAGES: Final = frozenset({"message", "custom_message"})
+"""Kinds of nodes that a model sees unless something leaves them out."""
 
 
 class ExportedPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,10 @@ class _Index(msgspec.Struct, kw_only=True):
     card: Raw
     ids: list[str]
     parents: list[int]
+    positions: list[int]
+    """By node: that of its record."""
+    messages: str
+    """By node: `1` if a model sees it unless something leaves it out, or `0`."""
     changes: list[Raw]
     codes: list[int]
     """By node: the change of the context there."""
@@ -150,6 +156,11 @@ class _Page:
         yield element("index", self._index(points, contexts, changes, rows))
         yield foot()
 
+    def _messages(self) -> str:
+        skeletons = self.chosen.graph.skeletons
+        shown = ["01"[name[1] in MESSAGES] for name in skeletons.names]
+        return "".join([shown[skeletons.codes[row]] for row in self.chosen.rows])
+
     def _outline(self, row_of: list[int]) -> Iterator[bytes]:
         """Yield the rows of the tree, and note for each node in which it is."""
         chosen = self.chosen
@@ -182,6 +193,8 @@ class _Page:
             card=Raw(card(self._view, chosen, contexts)),
             ids=[*chosen.ids],
             parents=[*chosen.parents],
+            positions=chosen.graph.skeletons.places(chosen.rows),
+            messages=self._messages(),
             changes=changes,
             codes=[*contexts.codes],
             rows=rows,
