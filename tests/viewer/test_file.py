@@ -146,7 +146,8 @@ def test_long_contexts_are_read_by_pages(store: treering.Store, browser: Browser
     """From the end upward, each with a cursor for the one before; together they are the whole."""
     view = opened(browser, eventful(store, 2), tmp_path)
     node = max(view.nodes().ids, key=lambda each: len(view.context_at(each)))
-    before, found = None, []
+    before: int | None = None
+    found: list[Any] = []
     while True:
         [got] = asked(browser, ("context", {"node": node, "limit": 4, "before": before}))
         found, before = [*whole(got["items"], view), *found], got["before"]
