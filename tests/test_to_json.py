@@ -37,6 +37,15 @@ def store() -> treering.Store:
     return store
 
 
+def test_an_erased_payload_is_its_tombstone(store: treering.Store) -> None:
+    """A page with an erased message says what remains of that, as the store keeps it."""
+    with store.session("s") as session:
+        gone = session.append(treering.user("hello")).node
+        session.erase(gone, reason="asked to")
+    left = shown(store.view("s").get(gone))["payload"]["$erased"]
+    assert (left["reason"], left["message"]) == ("asked to", {"role": "user", "content": "[erased]"})
+
+
 def results(store: treering.Store) -> dict[str, object]:
     """Results of all kinds."""
     view = store.view("s")

@@ -147,6 +147,25 @@ def test_export_to_where_the_program_keeps_its_sessions(program: Program, tmp_pa
     assert "--install" in program("export", "mine", "--install", code=2).err
 
 
+def test_export_a_page(recorded: Recorded, tmp_path: Path) -> None:
+    """One HTML file, to standard output or whole or not at all to a file; its options go with no other format."""
+    program = recorded.program
+    page = program("export", "tea", "--format", "html").out
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>\n")
+    target = tmp_path / "tea.html"
+    program("export", "tea", "--format", "html", "--no-images", "--branch", "main", "-o", target)
+    old = target.read_bytes()
+    assert "--force" in program("export", "tea", "--format", "html", "-o", target, code=2).err
+    assert (
+        "no such head"
+        in program("export", "tea", "--format", "html", "--branch", "x", "-o", target, "--force", code=3).err
+    )
+    assert "go with --format html" in program("export", "tea", "--no-images", code=2).err
+    assert "go with --format html" in program("export", "tea", "--branch", "main", code=2).err
+    assert target.read_bytes() == old
+
+
 def test_export_markdown(recorded: Recorded) -> None:
     """The conversation along the branch in hand, or to a node; code is fenced so that it cannot end its fence."""
     text = recorded.program("export", "tea", "--format", "markdown").out

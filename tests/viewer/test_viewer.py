@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from importlib.resources import files
 
 import pytest
 from tests.server.clients import Serving
@@ -12,9 +11,10 @@ from tests.viewer.browser import Browser
 from tests.viewer.sample import HOSTILE, Sample
 
 import treering
+from treering.viewer import assets
 
 pytestmark = pytest.mark.xdist_group("browser")
-ASSETS = {each.name: each.read_text() for each in files("treering.server").joinpath("viewer").iterdir()}
+ASSETS = {name: asset.data.decode() for name, asset in assets().items()}
 
 
 def address(server: Serving, route: str = "#/") -> str:

@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from treering.errors import UsageError
 from treering.format import values
+from treering.format.erasure import Erased, mark_of
 from treering.kinds import Kind
 
 
@@ -51,6 +52,8 @@ def _shown(value: object) -> object:
 
 
 def _raw(value: object) -> Raw:
+    if isinstance(value, Erased):
+        return Raw(mark_of(value))
     return Raw(values.encode(dict(value) if isinstance(value, Mapping) else value))
 
 

@@ -18,33 +18,47 @@ from treering.cli.settings import Settings, environment, store_options
 from treering.cli.text import counted
 from treering.errors import UsageError
 from treering.exporters import export as export_file, installed_path
+from treering.exporters.page import page_parts
 from treering.kinds import Kind
 from treering.programs.common.target import targets
 from treering.storage.atomic import write_atomically
 
-FORMS: Final = ("jsonl", "markdown", *targets())
+FORMS: Final = ("jsonl", "markdown", "html", *targets())
 
 
 @click.command()
 @session_argument()
 @click.option("--format", "form", type=click.Choice(FORMS), default="jsonl", show_default=True)
 @click.option("--node", metavar="ID", help="The conversation down to this node.  [markdown; default: the head's]")
+@click.option("--branch", metavar="HEAD", help="Only the branch of this head.  [html; default: all branches]")
+@click.option("--no-images", is_flag=True, help="Leave images out of the file.  [html]")
 @click.option("-o", "--out", "target", metavar="FILE", help="Write to this file.  [default: standard output]")
 @click.option("--install", is_flag=True, help="Write it where the program keeps its own sessions, so that it lists it.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @store_options()
 @click.pass_obj
 def export(  # options of a command
-    settings: Settings, *, session: str, form: str, node: str | None, target: str | None, install: bool, force: bool
+    settings: Settings,
+    *,
+    session: str,
+    form: str,
+    node: str | None,
+    branch: str | None,
+    no_images: bool,
+    target: str | None,
+    install: bool,
+    force: bool,
 ) -> None:
-    """Write a session as JSON lines, as Markdown, or as a file of another program.
+    """Write a session as JSON lines, as Markdown, as a page for browsers, or as a file of another program.
 
-    JSON lines are the records as they are stored; Markdown is the conversation, for people. A file of another program
-    is read again before it counts, and that program continues where the session stands. What its format cannot express
-    is reported.
+    JSON lines are the records as they are stored; Markdown is the conversation, for people. HTML is one file with the
+    viewer and all branches in it, which opens without a server. A file of another program is read again before it
+    counts, and that program continues where the session stands. What its format cannot express is reported.
     """
     if form != "markdown" and node is not None:
         raise click.UsageError("--node goes with --format markdown")
+    if form != "html" and (branch is not None or no_images):
+        raise click.UsageError("--branch and --no-images go with --format html")
     view = open_view(settings.open(), session)
     if install and (target is not None or form not in targets()):
         raise click.UsageError("--install goes with --format and the name of a program, and without --out")
@@ -55,7 +69,10 @@ def export(  # options of a command
     if form in targets():
         _export_file(view, target, form, force=force)
         return
-    parts = view.lines() if form == "jsonl" else _markdown(view, node)
+    if form == "html":
+        parts = page_parts(view, branch=branch, images=not no_images)
+    else:
+        parts = view.lines() if form == "jsonl" else _markdown(view, node)
     if target is None:
         for part in parts:
             click.echo(part, nl=False)

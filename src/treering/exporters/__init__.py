@@ -1,7 +1,8 @@
-"""Exporters: sessions written as files of other programs, in which these programs continue at the session's head."""
+"""Exporters: sessions written as files of other programs, in which these continue, and as pages for browsers."""
 
 from treering.exporters.export import Exported, export
 from treering.exporters.install import installed_path
+from treering.exporters.page import ExportedPage, export_page
 from treering.programs.common.target import LeftOut
 
-__all__ = ["Exported", "LeftOut", "export", "installed_path"]
+__all__ = ["Exported", "ExportedPage", "LeftOut", "export", "export_page", "installed_path"]

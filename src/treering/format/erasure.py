@@ -85,7 +85,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return value
         from treering.format.patch import digest_of_value  # what resumes a session does without
 
-        return _mark(Erased(sha256=digest_of_value(value), time_ms=self.time, reason=self.reason))
+        return mark_of(Erased(sha256=digest_of_value(value), time_ms=self.time, reason=self.reason))
 
 
 def encode_erasures(acts: Iterable[Erasure]) -> bytes:
@@ -236,10 +236,11 @@ def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
     message = stub_of(body, record.role)
     left = Erased(sha256=digest_of(body), time_ms=act.time, reason=act.reason, message=message)
     brief = _kept_brief(record.type, record.kind, bytes(record.brief))
-    return encode_record(msgspec.structs.replace(record, brief=Raw(brief), body=Raw(_mark(left))))
+    return encode_record(msgspec.structs.replace(record, brief=Raw(brief), body=Raw(mark_of(left))))
 
 
-def _mark(left: Erased) -> bytes:
+def mark_of(left: Erased) -> bytes:
+    """Return a tombstone as it is stored: JSON."""
     import json  # slow to import, and what resumes a session does without
 
     try:

@@ -12,7 +12,7 @@ from treering.format.columns import Name
 from treering.format.record import Skeleton, read_brief
 from treering.format.skeletons import Skeletons
 from treering.kinds import Kind
-from treering.session.nearest import Nearest
+from treering.session.nearest import Found, Nearest
 from treering.transcript.graph import Graph
 from treering.transcript.heads import MOVERS, Heads, heads_of
 
@@ -195,15 +195,33 @@ class Index:
             before: Ignore checkpoints made at this position or later.
             heads: All heads, if the caller knows them; they say where each was placed.
         """
-        self._take_checkpoints()
-        nearest = Nearest(
-            self.heads if heads is None else heads, head, self._skeletons[path[-1]] if path else None, before
-        )
-        for node in chain(map(self._skeletons.ids.__getitem__, reversed(path)), (None,)):
-            if nearest.see(self._made_at(node), self._pruned):
-                break
-        found = nearest.found
+        found = self._nearest(reversed(path), head, before, heads)
         return (found.entry.id, len(path) - found.below) if found is not None else (None, 0)
+
+    def checkpoint_above(self, row: int, *, head: str, heads: Heads) -> str | None:
+        """The checkpoint that holds the state at a node, given by its row; walks up no further than to that.
+
+        Args:
+            row: Of the node.
+            head: The head that points to it, or will; see `treering.session.nearest`.
+            heads: All heads.
+        """
+        found = self._nearest(self.graph.walk_up(row), head, None, heads)
+        return None if found is None else found.entry.id
+
+    def _nearest(
+        self, upward: Iterable[int], head: str | None, before: int | None, heads: Heads | None
+    ) -> Found | None:
+        """The checkpoint that holds the state at the first of some rows, each of which is above the one before."""
+        self._take_checkpoints()
+        rows = iter(upward)
+        first = next(rows, None)
+        last = self._skeletons[first] if first is not None else None
+        nearest = Nearest(self.heads if heads is None else heads, head, last, before)
+        for row in chain(() if first is None else (first,), rows, (None,)):
+            if nearest.see(self._made_at(None if row is None else self._skeletons.ids[row]), self._pruned):
+                break
+        return nearest.found
 
     def depth_of(self, checkpoint: str | None, path: Sequence[int]) -> int:
         """The depth in a path, given by rows, of the node that a checkpoint was made at.

@@ -39,7 +39,7 @@ class Nearest:
 
     def __init__(self, heads: Heads, head: str | None, node: Skeleton | None, before: int | None) -> None:
         placed = (heads.placed or {}).get(head or "")
-        passed = placed is not None and _has_passed(placed, head, heads.heads[head or ""], node)
+        passed = placed is not None and has_passed(placed, head, heads.heads[head or ""], node)
         self._head, self._placed = head, placed
         self._passed = placed if passed else None
         """Where the head was placed, if the first rule applies."""
@@ -90,7 +90,7 @@ class Nearest:
         return self._placed is not None and entry.head == self._head and entry.at >= self._placed.made
 
 
-def _has_passed(placed: Placed, head: str | None, tip: str | None, node: Skeleton | None) -> bool:
+def has_passed(placed: Placed, head: str | None, tip: str | None, node: Skeleton | None) -> bool:
     """Whether a head points to `node`, or has passed it since it was placed.
 
     From where it was placed a head only goes on from node to node that it records.

@@ -264,7 +264,7 @@ class Graph:
         rows: list[int] = []
         if node is not None:
             parents, row, below = self._parent, self.row(node), _NONE
-            while row != below:  # as `_walk_up`, in half the time
+            while row != below:  # as `walk_up`, in half the time
                 rows.append(row)
                 row, below = parents[row], row
         rows.reverse()
@@ -290,7 +290,13 @@ class Graph:
             return []
         return self.skeletons.take(rows[bisect_left(rows, start) : bisect_left(rows, end)])
 
-    def _walk_up(self, row: int) -> Iterator[int]:
+    def parent_rows(self, rows: Iterable[int]) -> list[int]:
+        """Return the row of the parent of each of some nodes; that of a root is its own."""
+        self._take_in()
+        return [*map(self._parent.__getitem__, rows)]
+
+    def walk_up(self, row: int) -> Iterator[int]:
+        """Yield the row of a node, and of those above it up to a root."""
         parents = self._parent
         yield row
         while (above := parents[row]) != row:
@@ -302,12 +308,12 @@ class Graph:
         if node is None:
             return None
         wanted, codes = [matches(name) for name in self.skeletons.names], self.skeletons.codes
-        found = next((row for row in self._walk_up(self.row(node)) if wanted[codes[row]]), None)
+        found = next((row for row in self.walk_up(self.row(node)) if wanted[codes[row]]), None)
         return None if found is None else self.skeletons.ids[found]
 
     def depth(self, node: str) -> int:
         """Return how many nodes lie above `node`."""
-        return sum(1 for _ in self._walk_up(self.row(node))) - 1
+        return sum(1 for _ in self.walk_up(self.row(node))) - 1
 
     @property
     def branches(self) -> Branches:
@@ -388,7 +394,7 @@ class Graph:
             start = self._parent[last] if self._parent[last] != last else None
         hidden = frozenset() if retracted else self.marks.retracted
         rows: list[PageRow] = []
-        for row in () if start is None else self._walk_up(start):
+        for row in () if start is None else self.walk_up(start):
             if self.skeletons.ids[row] in hidden:
                 continue
             if len(rows) == limit:

@@ -136,6 +136,7 @@ function file(part, fetch) {
   const name = part.name || "File";
   if (part.text !== undefined) return fold("data", [h("span.fold-name", {}, name)], () => showText(part.text ?? "", fetch, true));
   const said = [icon("file"), h("span", {}, name), part.type && h("span.fold-size", {}, part.type)];
+  if (isFields(part.data) && part.data.$left_out) return h("p.attachment", {}, said, ": left out of this file");
   if (!part.data) return h("p.attachment", {}, said, " ", elsewhere(part.url));
   const save = button("Save", async () => {
     const url = URL.createObjectURL(new Blob([await bytesOf(/** @type {any} */ (part.data), fetch)], { type: "application/octet-stream" }));

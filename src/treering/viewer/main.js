@@ -1,5 +1,6 @@
 /** Starts the page: finds where sessions come from, and follows the fragment of the address. */
 import { button, fill, h, notice } from "./dom.js";
+import { FileSource } from "./file_source.js";
 import { List } from "./list.js";
 import { SessionPage } from "./page.js";
 import { ServerSource } from "./source.js";
@@ -44,7 +45,7 @@ function stored(name) {
 }
 
 class App {
-  /** @param {import("./source.js").ServerSource} source */
+  /** @param {import("./source.js").Source} source */
   constructor(source) {
     this.source = source;
     /** @type {SessionPage | null} */
@@ -63,7 +64,7 @@ class App {
   /** Show what the address names. */
   async go() {
     const parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-    const route = parts[0] === "s" ? { key: parts[1], node: parts[2] === "n" ? parts.slice(3).join("/") : undefined, a: parts[2] === "compare" ? parts[3] : undefined, b: parts[2] === "compare" ? parts[4] : undefined } : { key: "" };
+    const route = parts[0] === "s" ? { key: parts[1], node: parts[2] === "n" ? parts.slice(3).join("/") : undefined, a: parts[2] === "compare" ? parts[3] : undefined, b: parts[2] === "compare" ? parts[4] : undefined } : { key: this.source.only };
     try {
       await this.show(route);
     } catch (error) {
@@ -92,7 +93,7 @@ class App {
 }
 
 async function start() {
-  const source = new ServerSource(new URL(".", location.href).href, takeToken());
+  const source = FileSource.here() ?? new ServerSource(new URL(".", location.href).href, takeToken());
   await source.open().catch(() => undefined); // what is asked next tells why it failed
   return new App(source).go();
 }

@@ -57,7 +57,7 @@ export class SessionPage {
     this.heads = h("div.heads");
     this.tabs = h("div.tabs", { role: "tablist", "aria-label": "About the conversation" }, Object.entries(PANELS).map(([name, said]) => h("button.tab", { role: "tab", type: "button", id: `tab-${name}`, "aria-controls": "panel", "aria-selected": "false", tabindex: name === "seen" ? 0 : -1, onclick: () => this.openPanel(this.panel === name ? "" : name), onkeydown: (/** @type {KeyboardEvent} */ event) => this.tabKey(event, name) }, said)));
     this.side = h("section.panel", { id: "panel", role: "tabpanel", tabindex: 0, "aria-label": "Details", hidden: true });
-    const back = h("a.button.back", { href: "#/", "aria-label": "Sessions" }, icon("left"), h("span", {}, "Sessions"));
+    const back = !this.source.only && h("a.button.back", { href: "#/", "aria-label": "Sessions" }, icon("left"), h("span", {}, "Sessions"));
     const narrow = innerWidth < NARROW;
     this.treeToggle = button("Branches", () => this.toggleTree(), { icon: "tree", class: "tree-toggle", "aria-expanded": String(!narrow), "aria-controls": "branches" });
     this.element = h(
@@ -75,7 +75,7 @@ export class SessionPage {
     const node = route.node ?? (await this.choice.chosen()) ?? this.session.card?.node;
     this.tree.open(node ?? "").catch(() => this.tree.refresh()).then(() => this.reveal());
     await this.goTo(route);
-    this.live.start();
+    if (!this.source.only) this.live.start();
   }
 
   /** Go to another place of the same session. @param {Route} route */

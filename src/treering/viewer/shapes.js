@@ -173,13 +173,14 @@ function mediaPart(kind, block) {
   const inner = isFields(block.source) ? block.source : isFields(block.file) ? block.file : isFields(block.input_audio) ? block.input_audio : block;
   const address = isFields(block.image_url) ? block.image_url.url : block.image_url ?? inner.url ?? inner.file_url;
   const given = inner.data ?? inner.file_data ?? inner.result;
+  const left = [address, given].find((each) => isFields(each) && each.$left_out);
   const name = textIn(block.title || block.name || inner.filename || inner.file_name || block.filename);
   const type = textIn(inner.media_type || inner.mimeType || inner.mime_type || block.mimeType);
   if (isBlob(address)) return { kind, name, data: address, type: typeOfPrefix(address.prefix || "") || type };
   const inline = /^data:([^;,]*);base64,(.*)$/s.exec(typeof address === "string" ? address : typeof given === "string" ? given : "");
   if (inline) return { kind, name, data: inline[2], type: inline[1] };
   if (inner.type === "text" && typeof given === "string") return { kind: "file", name, type: "text/plain", text: given };
-  return { kind, name, type: type || typeOfPrefix(isBlob(given) ? given.prefix || "" : ""), data: bytesIn(given), url: textIn(address) || textIn(inner.file_id) };
+  return { kind, name, type: type || typeOfPrefix(isBlob(given) ? given.prefix || "" : ""), data: left ?? bytesIn(given), url: textIn(address) || textIn(inner.file_id) };
 }
 
 /** @param {string} prefix */

@@ -1,5 +1,6 @@
 /**
  * Where sessions come from: a server, asked by the API that docs/reference/http.md describes. Answers are as the API gives them.
+ * `FileSource` answers the same of the one session that is inside the page.
  *
  * What the page asks, all of it by `get`, below `sessions/KEY/` but for the first three:
  *
@@ -19,7 +20,7 @@
  *
  * `blob` reads large texts and images, `follow` events and open answers, `send` writes (unless it is read-only).
  *
- * @typedef {ServerSource} Source
+ * @typedef {ServerSource | import("./file_source.js").FileSource} Source
  * @typedef {{id: string, type: string, data: any}} Told A server-sent event.
  */
 
@@ -45,6 +46,8 @@ export class ServerSource {
     this.base = new URL("api/v1/", base);
     this.token = token;
     this.readOnly = true;
+    /** The key of the only session; empty: there are others, and a list of them. */
+    this.only = "";
     /** @type {Record<string, any>} */
     this.features = {};
   }

@@ -1,0 +1,5 @@
+"""The page that shows sessions in a browser. Servers send its files one by one; an export puts all of them into one."""
+
+from treering.viewer.assets import HTML, INDEX, Asset, assets
+
+__all__ = ["HTML", "INDEX", "Asset", "assets"]

@@ -1,0 +1,81 @@
+"""The modules of the viewer as one script.
+
+A page that is opened from a disk may import no modules, so they are put behind each other: each into a function of its
+own, after those that it imports. `import` at its beginning becomes the taking of names from what another function
+returned, and `export` the names that it returns. Modules of the viewer import and export in no other way; a test sees
+to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from treering.viewer.assets import assets
+
+MAIN: Final = "main.js"
+_import = re.compile(r'^import \{ ([\w$, ]+) \} from "\./([\w-]+\.js)";$', re.MULTILINE)
+_export = re.compile(r"^export ((?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE)
+_either = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+
+@cache
+def script() -> str:
+    """Return the script: what runs when a page is opened that has everything in it."""
+    modules = {name: asset.data.decode() for name, asset in assets().items() if name.endswith(".js")}
+    return "".join(["'use strict';\n", *(_wrapped(name, modules[name]) for name in in_order(modules))])
+
+
+def in_order(modules: Mapping[str, str]) -> list[str]:
+    """Return the names of modules, each behind those that it imports.
+
+    Args:
+        modules: Texts by name.
+
+    Raises:
+        ValueError: Modules import each other in a circle.
+    """
+    done: dict[str, None] = {}
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise ValueError(f"modules import each other: {' -> '.join((*above, name))}")
+        for _, other in _import.findall(modules[name]):
+            if other not in done:
+                visit(other, (*above, name))
+        done[name] = None
+
+    visit(MAIN, ())
+    return [*done]
+
+
+def _wrapped(name: str, text: str) -> str:
+    """Return a module as a function that is called at once.
+
+    Raises:
+        ValueError: It imports or exports in another way.
+    """
+    names = [match[2] for match in _export.finditer(text)]
+    text = _export.sub(
+        r"\1", _import.sub(lambda match: f"const {{ {_renamed(match[1])} }} = {_variable(match[2])};", text)
+    )
+    for odd in _either.findall(text):
+        raise ValueError(f"module imports or exports in a way that is not known here. module={name!r}, line={odd!r}")
+    returned = f"return {{ {', '.join(names)} }};\n" if names else ""
+    return f"const {_variable(name)} = (() => {{\n{text}\n{returned}}})();\n"
+
+
+def _renamed(names: str) -> str:
+    """`a as b` of an import as it is written when a name is taken from an object."""
+    return ", ".join(_each_renamed(names))
+
+
+def _each_renamed(names: str) -> Iterator[str]:
+    for name in filter(None, map(str.strip, names.split(","))):
+        yield name.replace(" as ", ": ")
+
+
+def _variable(name: str) -> str:
+    return "module_" + re.sub(r"\W", "_", name)
