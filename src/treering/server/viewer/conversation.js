@@ -23,6 +23,8 @@ export class Conversation {
     this.rows = [];
     /** @type {string | null} The end of the branch that is shown. */
     this.leaf = null;
+    /** The head whose end that is; empty: no head stands there. */
+    this.head = "";
     /** @type {string | null} */
     this.before = null;
     /** @type {string[]} Ids behind the last row, on the way to the leaf. */
@@ -36,8 +38,9 @@ export class Conversation {
     this.busy = false;
     this.list = h("div.messages", { role: "feed", "aria-label": "Conversation", "aria-busy": "false" });
     this.live = h("div.messages.open-answers", { "aria-live": "polite" });
+    this.elsewhere = h("div.elsewhere");
     this.down = button("To the end", () => this.toEnd(), { icon: "down", class: "to-end", text: true });
-    this.element = h("div.conversation", { onscroll: () => this.scrolled(), tabindex: 0, role: "region", "aria-label": "Messages" }, this.list, this.live);
+    this.element = h("div.conversation", { onscroll: () => this.scrolled(), tabindex: 0, role: "region", "aria-label": "Messages" }, this.list, this.live, this.elsewhere);
     this.down.hidden = true;
   }
 
@@ -48,6 +51,8 @@ export class Conversation {
    */
   async show(leaf, { at, focus = false } = {}) {
     this.leaf = leaf;
+    this.head = this.headAt(leaf);
+    this.showOpen();
     if (leaf === null) {
       this.rows = [];
       this.below = [];
@@ -194,7 +199,8 @@ export class Conversation {
     if (!target) return;
     if (this.leaf) this.chosen.set(row.node.id, this.leaf);
     const top = this.articleOf(row.node.id)?.getBoundingClientRect().top ?? 0;
-    const leaf = this.chosen.get(target) ?? (await this.session.get(`nodes/${encodeURIComponent(target)}`)).leaf;
+    const left = this.chosen.get(target);
+    const leaf = left && this.headAt(left) ? left : await this.newest(left ?? target);
     await this.show(leaf, { at: target, focus: true });
     const now = this.articleOf(target)?.getBoundingClientRect().top;
     if (now !== undefined) this.element.scrollTop += now - top;
@@ -233,6 +239,43 @@ export class Conversation {
     article.classList.toggle("was-seen", Boolean(seen?.nodes.has(node)));
   }
 
+  /** The head that stands at a node, before others the current one. @param {string | null} node @returns {string} */
+  headAt(node) {
+    const { heads = {}, head = "" } = this.session.card ?? {};
+    return node !== null && heads[head] === node ? head : Object.keys(heads).find((name) => heads[name] === node) ?? "";
+  }
+
+  /** The newest end below a node. @param {string} node @returns {Promise<string>} */
+  async newest(node) {
+    return (await this.session.get(`nodes/${encodeURIComponent(node)}`)).leaf;
+  }
+
+  /**
+   * Where the branch that is shown ends now, and the ids until there. It ends where its head went, and stays where another
+   * one stands, although other branches may go on from there; a branch without a head goes on to its newest end.
+   * @returns {Promise<[string, string[]]>}
+   */
+  async end() {
+    const leaf = String(this.leaf);
+    const there = this.session.card?.heads?.[this.head] ?? leaf;
+    const ids = await this.session.below(there, leaf).catch(() => []);
+    if (ids.length) return [there, ids];
+    if (this.headAt(leaf)) return [leaf, []];
+    const newest = await this.newest(leaf);
+    return [newest, await this.session.below(newest, leaf)];
+  }
+
+  /** Show the answers that are being written at this end, and say which branches others are on. */
+  showOpen() {
+    const others = [];
+    for (const each of /** @type {Iterable<HTMLElement>} */ (this.live.children)) {
+      const { parent = "", head = "" } = each.dataset;
+      each.hidden = parent !== (this.leaf ?? "") && head !== this.head;
+      if (each.hidden) others.push(button(`An answer is being written on ${head}`, () => this.show(parent || null)));
+    }
+    fill(this.elsewhere, others);
+  }
+
   /** Something happened in the session: show it where it is on the page, and follow the end of the branch. */
   async refresh() {
     const follow = this.atEnd();
@@ -242,11 +285,11 @@ export class Conversation {
       return;
     }
     await this.during(async () => {
-      const { leaf } = await this.session.get(`nodes/${encodeURIComponent(String(this.leaf))}`);
-      if (leaf !== this.leaf) {
-        this.below.push(...(await this.session.below(leaf, String(this.leaf))));
-        this.leaf = leaf;
-      }
+      const [leaf, ids] = await this.end();
+      this.below.push(...ids);
+      this.leaf = leaf;
+      this.head = this.headAt(leaf);
+      this.showOpen();
       const last = this.rows.at(-1)?.node.id;
       const page = await this.page({ node: last, limit: Math.max(1, this.rows.length) });
       if (this.rows.at(-1)?.node.id !== last) return;

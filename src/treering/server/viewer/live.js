@@ -12,7 +12,7 @@ const AGAIN_MAX_MS = 20000;
 export class Live {
   /**
    * @param {import("./session.js").Session} session
-   * @param {{changed: () => Promise<void>, deleted: () => void, state: (said: string) => void, place: HTMLElement, grew: () => void}} page
+   * @param {{changed: () => Promise<void>, deleted: () => void, state: (said: string) => void, place: HTMLElement, placed: () => void, grew: () => void}} page
    */
   constructor(session, page) {
     this.session = session;
@@ -93,16 +93,18 @@ export class Live {
   /** Attach to the answers that are open and not shown yet. */
   watchStreams() {
     for (const stream of this.session.card?.streams || []) {
-      if (!this.open.has(stream.id)) this.watch(stream.id, stream.role || "assistant");
+      if (!this.open.has(stream.id)) this.watch(stream);
     }
   }
 
-  /** Show an answer while it is written; after a break it goes on where it was. @param {string} id @param {string} role */
-  async watch(id, role) {
-    const { article, body, state } = openArticle(id, role);
+  /** Show an answer while it is written; after a break it goes on where it was. @param {{id: string, role: string, head: string, parent: string | null}} stream */
+  async watch({ id, role, head, parent }) {
+    const { article, body, state } = openArticle(id, role || "assistant");
+    Object.assign(article.dataset, { head, parent: parent ?? "" });
     const held = { offset: 0, article };
     this.open.set(id, held);
     this.page.place.append(article);
+    this.page.placed();
     const text = new Growing(body);
     const { signal } = this.stopped;
     let ended = "";
@@ -133,6 +135,7 @@ export class Live {
     if (signal.aborted) return;
     await this.bringUpToDate();
     article.remove();
+    this.page.placed();
     this.open.delete(id);
   }
 }

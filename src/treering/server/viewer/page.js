@@ -31,7 +31,7 @@ export class SessionPage {
     const go = (/** @type {string} */ node) => this.go(node);
     this.conversation = new Conversation(this.session, { selected: (node) => this.selected(node), menu: (row, at) => this.menu(row, at) });
     this.tree = new Tree(this.session, (row) => this.chosenInTree(row));
-    const page = { show: (/** @type {string} */ leaf, /** @type {string | undefined} */ at = undefined) => this.show(leaf, at), refresh: () => this.changed() };
+    const page = { show: (/** @type {string} */ leaf, /** @type {string | undefined} */ at = undefined) => this.session.open().then(() => this.show(leaf, at)), refresh: () => this.changed() };
     this.writing = source.readOnly ? null : new Writing(this.session, page);
     const { writing } = this;
     this.panels = {
@@ -41,7 +41,7 @@ export class SessionPage {
       labels: new Labels(this.session, { go, checkpoint: (id) => this.openCheckpoint(id) }),
       about: new About(this.session, { go }),
     };
-    this.live = new Live(this.session, { changed: () => this.changed(), deleted: () => this.deleted(), state: (said) => this.liveState(said), place: this.conversation.live, grew: () => this.grew() });
+    this.live = new Live(this.session, { changed: () => this.changed(), deleted: () => this.deleted(), state: (said) => this.liveState(said), place: this.conversation.live, placed: () => this.conversation.showOpen(), grew: () => this.grew() });
     this.build();
   }
 
@@ -67,7 +67,7 @@ export class SessionPage {
   async open(route) {
     await this.session.open();
     this.showCard();
-    this.tree.refresh().then(() => this.reveal());
+    this.tree.refresh().then(() => this.reveal(), (error) => notice(String(error.message), true));
     await this.goTo(route);
     this.live.start();
   }
@@ -125,7 +125,8 @@ export class SessionPage {
       return;
     }
     try {
-      const { leaf } = await this.session.get(`nodes/${encodeURIComponent(node)}`);
+      const { leaf, retracted } = await this.session.get(`nodes/${encodeURIComponent(node)}`);
+      this.conversation.retracted ||= retracted;
       await this.conversation.show(leaf, { at: node, focus: true });
       this.showCard();
     } catch (error) {
