@@ -88,7 +88,7 @@ def test_an_event_stream_begins_or_is_refused_whatever_is_asked(tmp_path: Path, 
             names = [field.name for field in msgspec.structs.fields(route.types.query)]
             query = {} if place is None else dict.fromkeys(names, place)
             query |= {other: "x"} if other.isidentifier() and tried % 4 == 0 else {}
-            headers = {} if last is None else {"last-event-id": last.encode("latin-1").replace(b"\0", b"").strip()}
+            headers = {} if last is None else {b"last-event-id": last.encode("latin-1").replace(b"\0", b"").strip()}
             with api.stream("GET", path, params=query, headers=headers, timeout=20) as response:
                 assert response.status_code in described
                 kind = EVENTS if response.status_code == 200 else "application/json"
