@@ -2,6 +2,7 @@
 
 Rule 1: a piece names the offset where it begins. One that begins before the end is there already, and is not written
 again; one that begins behind it is refused with the offset to go on from.
+Lines of one request name it once, and only where the answer ends, since nothing tells which of them are there already.
 Rule 2: the worker that began a stream writes it. Another one that is sent a piece of it takes it over, as after a
 restart, and goes on at what is stored.
 """
