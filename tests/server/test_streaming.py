@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from benchmarks.live import Load, run
+from benchmarks.serving import Api
 from tests.server.clients import Serving, client, serving
 from tests.server.test_events import told
 
@@ -61,6 +65,83 @@ def test_an_answer_is_read_while_it_is_written(server: Serving, folder: Path) ->
     assert "".join(first + rest[:-1]) == "".join(words)
     node = treering.open(folder).view("trip").get(done["recorded"]["nodes"][0])
     assert node.payload == {"role": "assistant", "content": "".join(words)}
+
+
+def lines(*texts: str) -> bytes:
+    """Pieces of text, one a line."""
+    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+
+
+NDJSON = {"content-type": "application/x-ndjson"}
+
+
+def test_one_request_brings_many_pieces(server: Serving, folder: Path) -> None:
+    """Each line is written when it comes, and is read while the request goes on; a wrong place is refused."""
+    with server.api as api:
+        path = begin(api)
+        let_go = threading.Event()
+
+        def slowly() -> Iterator[bytes]:
+            yield lines("one, ", "tw")
+            yield lines("o, ")[:7]
+            assert let_go.wait(20)
+            yield lines("o, ")[7:] + lines("three")
+
+        sent: list[httpx.Response] = []
+
+        def send() -> None:
+            with server.api as other:
+                sent.append(
+                    other.post(f"{path}/lines", params={"offset": 0}, content=slowly(), headers=NDJSON, timeout=30)
+                )
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        read = ""
+        with server.api as reader, reader.stream("GET", f"{path}/events", timeout=20) as response:
+            for piece in told(response):
+                read += piece.data["text"]
+                if read == "one, tw":
+                    let_go.set()
+                if read == "one, two, three":
+                    break
+        sending.join()
+        assert sent[0].json()["offset"] == len("one, two, three")
+        again = api.post(f"{path}/lines", params={"offset": 0}, content=lines("one, "), headers=NDJSON)
+        assert (again.status_code, again.json()["error"]["kind"]) == (409, "stale")
+        assert "go on from 15" in again.json()["error"]["remedy"]
+        for content, headers in ((b"x\n", NDJSON), (lines("x"), {"content-type": "application/json"})):
+            refused = api.post(f"{path}/lines", params={"offset": 15}, content=content, headers=headers)
+            assert refused.status_code == 400
+        api.post(f"{path}/end", json={})
+    assert treering.open(folder).view("trip").get(path.rpartition("/")[2]).payload["content"] == "one, two, three"
+
+
+def test_lines_of_a_client_that_is_cut_off_are_there(server: Serving) -> None:
+    """What came of a request before its connection broke is written; the client goes on with another request."""
+    with server.api as api:
+        path = begin(api)
+        head = f"POST /api/v1/{path}/lines?offset=0 HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n"
+        head += f"authorization: Bearer {server.token}\r\ncontent-type: application/x-ndjson\r\n\r\n"
+        body = lines("whole ", "lines ") + b'{"text": "half'
+        url = httpx.URL(server.address)
+        with socket.create_connection((str(url.host), int(url.port or 0))) as connection:
+            connection.sendall(head.encode() + b"%x\r\n%s\r\n" % (len(body), body))
+            with server.api as reader, reader.stream("GET", f"{path}/events", timeout=20) as response:
+                assert next(told(response)).data["text"] == "whole lines "
+        ended = len("whole lines ")
+        rest = api.post(f"{path}/lines", params={"offset": ended}, content=lines("and more"), headers=NDJSON)
+        assert rest.json()["offset"] == ended + len("and more")
+
+
+@pytest.mark.parametrize("requests", [False, True], ids=["lines", "requests"])
+def test_many_answers_whose_readers_are_cut_off_again_and_again(server: Serving, *, requests: bool) -> None:
+    """Twenty answers at once, each with a reader that attaches ten times: every character once. As in the benchmark."""
+    api = Api(str(server.api.base_url), dict(server.api.headers))
+    load = Load(streams=20, rate=40, seconds=1, cuts=10, requests=requests)
+    done = asyncio.run(run(api, load))
+    assert [each.ok for each in done] == [True] * 20
+    assert sum(each.cuts for each in done) >= 20
 
 
 def test_requests_of_a_stream_can_be_sent_again(server: Serving, folder: Path) -> None:

@@ -86,8 +86,8 @@ class Browser:
 
     def messages(self) -> list[str]:
         """The texts of the messages that are shown."""
-        script = "return [...document.querySelectorAll('.messages article .body')].map((each) => each.textContent)"
-        return list(self.driver.execute_script(script))
+        bodies = "[...document.querySelectorAll('.messages article .body')].filter((each) => each.checkVisibility())"
+        return list(self.driver.execute_script(f"return {bodies}.map((each) => each.textContent)"))
 
     def problems(self) -> list[str]:
         """What the browser complained of since the last time: errors of scripts, and what the page must not load."""

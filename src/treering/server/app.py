@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -98,8 +98,14 @@ async def _given(route: Route, call: Call) -> dict[str, object]:
     if "asked" in route.takes:
         given["asked"] = asked
     if "body" in route.takes:
-        given["body"] = route.sent(await call.body())
+        given["body"] = _lines(route, call) if route.types.lines else route.sent(await call.body())
     return given
+
+
+async def _lines(route: Route, call: Call) -> AsyncIterator[object]:
+    """Read a body line by line, while it is being sent."""
+    async for line in call.lines():
+        yield route.sent(line)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from treering.api.async_store import AsyncStore
 from treering.api.async_view import AsyncView
@@ -15,6 +16,7 @@ from treering.format.paths import namespaces_in
 from treering.kinds import Kind
 from treering.server.keys import key_of, named_by
 from treering.server.limits import BODY_BYTES_MAX, NAME_CHARACTERS_MAX
+from treering.server.route import JSON, LINES
 from treering.server.views import Kept, Views
 from treering.store.info import SessionInfo
 
@@ -124,11 +126,33 @@ class Call:
             if size > BODY_BYTES_MAX:
                 raise UsageError(f"a body is too long. most={BODY_BYTES_MAX}", kind=Kind.REQUEST_TOO_LARGE)
             parts.append(part)
+        if size:
+            self._require(JSON)
+        return b"".join(parts)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Read the lines of the body while it is being sent; it ends where its client ends it or is gone.
+
+        Raises:
+            UsageError: A line is too long, or the body of another type than lines of JSON.
+        """
+        rest = b""
+        self._require(LINES)
+        with contextlib.suppress(ClientDisconnect):
+            async for part in self.request.stream():
+                *whole, rest = (rest + part).split(b"\n")
+                for line in filter(bytes.strip, whole):
+                    yield line
+                if len(rest) > BODY_BYTES_MAX:
+                    raise UsageError(f"a line is too long. most={BODY_BYTES_MAX}", kind=Kind.REQUEST_TOO_LARGE)
+            if rest.strip():
+                yield rest
+
+    def _require(self, wanted: str) -> None:
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if size and kind != "application/json":
+        if kind != wanted:
             raise UsageError(
                 f"a body is JSON here. content_type={kind[:100]!r}",
                 kind=Kind.REQUEST,
-                remedy="send it with `Content-Type: application/json`",
+                remedy=f"send it with `Content-Type: {wanted}`",
             )
-        return b"".join(parts)

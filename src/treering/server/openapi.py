@@ -13,11 +13,10 @@ from starlette.responses import Response
 
 import treering
 from treering.server.errors import STATUS, STATUS_OF_KIND, FailureBody
-from treering.server.route import Route
+from treering.server.route import JSON, LINES, Route
 from treering.server.table import ROUTES
 
 SCHEMAS: Final = "#/components/schemas/"
-JSON: Final = "application/json"
 FAILURES: Final = sorted({*STATUS.values(), *STATUS_OF_KIND.values()})
 
 
@@ -91,7 +90,10 @@ def _operation(route: Route, schemas: Mapping[str, Any], components: Mapping[str
     if said:
         operation["description"] = said
     if route.types.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schemas[repr(route.types.body)]}}}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {LINES if route.types.lines else JSON: {"schema": schemas[repr(route.types.body)]}},
+        }
     return operation
 
 

@@ -6,10 +6,10 @@ From a route come its place in the application, the checks of what is sent to it
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
 from inspect import cleandoc, signature
-from typing import Any, Final, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.datastructures import QueryParams
@@ -34,6 +34,8 @@ class Types(NamedTuple):
     body: Any
     """None: nothing is read of a body."""
     answer: Any
+    lines: bool
+    """The body is one such value a line, and each is handled as it comes."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -56,7 +58,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def types(self) -> Types:
         """The types of what the handler takes and gives."""
         hints = get_type_hints(self.handler, include_extras=True)
-        return Types(hints.get("asked", Query), hints.get("body"), hints["return"])
+        body = hints.get("body")
+        lines = get_origin(body) is AsyncIterator
+        return Types(hints.get("asked", Query), get_args(body)[0] if lines else body, hints["return"], lines)
 
     @cached_property
     def takes(self) -> frozenset[str]:
@@ -119,4 +123,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise UsageError(f"the body cannot be read: {error}", kind=Kind.REQUEST) from error
 
 
+JSON: Final = "application/json"
+LINES: Final = "application/x-ndjson"
 EVENTS: Final = "text/event-stream"

@@ -2,6 +2,7 @@
 
 Rule 1: a piece names the offset where it begins. One that begins before the end is there already, and is not written
 again; one that begins behind it is refused with the offset to go on from.
+Lines of one request name it once, and only where the answer ends, since nothing tells which of them are there already.
 Rule 2: the worker that began a stream writes it. Another one that is sent a piece of it takes it over, as after a
 restart, and goes on at what is stored.
 """
@@ -197,11 +198,9 @@ async def begin_stream(call: Call, body: StreamBody) -> StreamPlace:
     return StreamPlace(id=held.writer.id, offset=held.writer.offset)
 
 
-class PieceBody(Body, frozen=True, kw_only=True):
+class PieceLine(Body, frozen=True, kw_only=True):
     """A piece of an answer."""
 
-    offset: Annotated[int, Meta(ge=0)]
-    """Where it begins: what the request before answered."""
     kind: Literal["text", "thinking", "tool_call"] = "text"
     text: str = ""
     """Of the text, of the thinking, or of the arguments of the call."""
@@ -212,13 +211,19 @@ class PieceBody(Body, frozen=True, kw_only=True):
     signature: str = ""
     """Of the thinking, with its last piece."""
     flush: bool = False
-    """Answer when all is durable; else it is within 100 ms, or half a second in a bucket."""
+    """Go on when all is durable; else it is within 100 ms, or half a second in a bucket."""
+
+
+class PieceBody(PieceLine, frozen=True, kw_only=True):
+    """A piece of an answer, and where it begins."""
+
+    offset: Annotated[int, Meta(ge=0)]
+    """Where it begins: what the request before answered."""
 
 
 async def write_piece(call: Call, body: PieceBody) -> StreamPlace:
     """Go on with an answer, and say where the next piece begins."""
-    name = call.name("stream")
-    held = await call.service.writers.get(call, name)
+    held = await call.service.writers.get(call, call.name("stream"))
     async with held.lock:
         writer = held.writer
         if body.offset > writer.offset:
@@ -227,18 +232,57 @@ async def write_piece(call: Call, body: PieceBody) -> StreamPlace:
                 kind=Kind.STALE,
                 remedy=f"go on from {writer.offset}",
             )
-        try:
-            if body.offset == writer.offset:
-                await _write(writer, body)
-            if body.flush:
-                await writer.flush()
-        except StreamLostError:
-            await call.service.writers.let_go(call, name)
-            raise
+        await _go_on(call, writer, body, is_new=body.offset == writer.offset)
         return StreamPlace(id=writer.id, offset=writer.offset)
 
 
-async def _write(writer: AsyncStreamWriter, body: PieceBody) -> None:
+class LinesQuery(Query, frozen=True, kw_only=True):
+    """Where to go on."""
+
+    offset: Annotated[int, Meta(ge=0)]
+    """Where the answer ends now."""
+
+
+async def write_pieces(call: Call, asked: LinesQuery, body: AsyncIterator[PieceLine]) -> StreamPlace:
+    """Go on with an answer, a piece a line, each written when its line has come; say at the end where it ends.
+
+    One request may so bring a whole answer while a model writes it, for a fraction of what a request for each piece
+    takes. If it breaks off, the lines that came are written. It is refused where the answer does not end at `offset`.
+    """
+    held = await call.service.writers.get(call, call.name("stream"))
+    offset = asked.offset
+    _require_end(held.writer, offset)
+    async for line in body:
+        held.used = uptime()
+        async with held.lock:
+            _require_end(held.writer, offset)  # rather than between the pieces of another client
+            offset = await _go_on(call, held.writer, line)
+    return StreamPlace(id=held.writer.id, offset=offset)
+
+
+def _require_end(writer: AsyncStreamWriter, offset: int) -> None:
+    if offset != writer.offset:
+        raise ConflictError(
+            f"the answer ends elsewhere. offset={offset}, end={writer.offset}",
+            kind=Kind.STALE,
+            remedy=f"go on from {writer.offset}",
+        )
+
+
+async def _go_on(call: Call, writer: AsyncStreamWriter, piece: PieceLine, *, is_new: bool = True) -> int:
+    """Write a piece unless it is there already, and return where the next one begins."""
+    try:
+        if is_new:
+            await _write(writer, piece)
+        if piece.flush:
+            await writer.flush()
+    except StreamLostError:
+        await call.service.writers.let_go(call, writer.id)
+        raise
+    return writer.offset
+
+
+async def _write(writer: AsyncStreamWriter, body: PieceLine) -> None:
     if body.kind == "text":
         await writer.write(body.text)
     elif body.kind == "thinking":

@@ -77,6 +77,7 @@ STREAMS: Final[Sequence[Route]] = (
     ),
     _write("POST", f"{SESSION}/streams", streaming.begin_stream, 201),
     _write("POST", f"{SESSION}/streams/{{stream}}/pieces", streaming.write_piece),
+    _write("POST", f"{SESSION}/streams/{{stream}}/lines", streaming.write_pieces),
     _write("POST", f"{SESSION}/streams/{{stream}}/end", streaming.end_stream),
     _write("POST", f"{SESSION}/streams/{{stream}}/keep", streaming.keep_stream),
     _write("POST", f"{SESSION}/streams/{{stream}}/discard", streaming.discard_stream, 204),

@@ -26,7 +26,7 @@ export class OpenAnswer {
     this.body = h("div.body");
     this.left = h("div.left-open", { hidden: true });
     const role = stream.role || "assistant";
-    this.article = h(`article.message.${roleClass(role)}.open`, { "data-stream": stream.id, "aria-busy": "true", "aria-label": `${roleName(role)}, not finished` }, h("header", {}, h("span.role", {}, roleName(role)), h("time", {}, clockText(stream.time_ms)), this.state), this.body, this.left);
+    this.article = h(`article.message.${roleClass(role)}.open`, { "data-stream": stream.id, "data-head": stream.head, "data-parent": stream.parent ?? "", "aria-busy": "true", "aria-label": `${roleName(role)}, not finished` }, h("header", {}, h("span.role", {}, roleName(role)), h("time", {}, clockText(stream.time_ms)), this.state), this.body, this.left);
     this.text = new Growing(this.body);
   }
 

@@ -36,6 +36,7 @@ export class Choice {
   async end() {
     const node = await this.chosen();
     if (!node) return null;
+    if (Object.values(this.session.card?.heads || {}).includes(node)) return node; // though another branch may go on from there
     return this.session.get(`nodes/${encodeURIComponent(node)}`).then((found) => found.leaf, () => null);
   }
 

@@ -29,6 +29,8 @@ export class Conversation {
     this.made = new Map();
     /** @type {string | null} The end of the branch that is shown. */
     this.leaf = null;
+    /** The head whose end that is; empty: no head stands there. */
+    this.head = "";
     /** @type {string | null} */
     this.before = null;
     /** @type {string[]} Ids behind the last row, on the way to the leaf. */
@@ -43,9 +45,10 @@ export class Conversation {
     this.asked = 0;
     this.list = h("div.messages", { role: "feed", "aria-label": "Conversation", "aria-busy": "false" });
     this.live = h("div.messages.open-answers");
+    this.elsewhere = h("div.elsewhere");
     this.down = button("To the end", () => this.toEnd(), { icon: "down", class: "to-end", text: true });
-    this.element = h("div.conversation", { onscroll: () => this.scrolled(), tabindex: 0, role: "region", "aria-label": "Messages" }, this.list, this.live);
-    this.anchor = new Anchor(this.element, this.list, [this.live], () => !this.below.length);
+    this.element = h("div.conversation", { onscroll: () => this.scrolled(), tabindex: 0, role: "region", "aria-label": "Messages" }, this.list, this.live, this.elsewhere);
+    this.anchor = new Anchor(this.element, this.list, [this.live, this.elsewhere], () => !this.below.length);
     this.down.hidden = true;
     fill(this.list, h("p.hint", {}, "Reading the session…"));
   }
@@ -59,7 +62,7 @@ export class Conversation {
     this.asked += 1;
     const { asked } = this;
     if (leaf === null) {
-      this.leaf = leaf;
+      this.stand(leaf);
       this.below = [];
       this.before = null;
       this.rows = [];
@@ -71,7 +74,7 @@ export class Conversation {
     const page = await this.page({ node: last, limit: PAGE });
     await this.session.readUsage(page.rows.map((row) => row.node.id));
     if (asked !== this.asked) return;
-    this.leaf = leaf;
+    this.stand(leaf);
     this.before = page.before;
     this.below = behind.slice(behind.indexOf(String(last)) + 1);
     this.adopt(page.rows.reverse());
@@ -247,7 +250,8 @@ export class Conversation {
     if (!target) return;
     if (this.leaf) this.chosen.set(row.node.id, this.leaf);
     const top = this.articleOf(row.node.id)?.getBoundingClientRect().top ?? 0;
-    const leaf = this.chosen.get(target) ?? (await this.session.get(`nodes/${encodeURIComponent(target)}`)).leaf;
+    const left = this.chosen.get(target);
+    const leaf = left && this.headAt(left) ? left : await this.newest(left ?? target);
     this.told.turned(leaf);
     await this.show(leaf, { at: target, focus: true });
     const now = this.articleOf(target)?.getBoundingClientRect().top;
@@ -322,6 +326,58 @@ export class Conversation {
     for (const each of ["unseen", "later", "was-seen"]) article.classList.toggle(each, each === place);
   }
 
+  /** The branch that is shown ends here. @param {string | null} leaf */
+  stand(leaf) {
+    this.leaf = leaf;
+    this.head = this.headAt(leaf);
+    this.showOpen();
+  }
+
+  /** The head that stands at a node, before others the current one. @param {string | null} node @returns {string} */
+  headAt(node) {
+    const { heads = {}, head = "" } = this.session.card ?? {};
+    return node !== null && heads[head] === node ? head : Object.keys(heads).find((name) => heads[name] === node) ?? "";
+  }
+
+  /** The newest end below a node. @param {string} node @returns {Promise<string>} */
+  async newest(node) {
+    return (await this.session.get(`nodes/${encodeURIComponent(node)}`)).leaf;
+  }
+
+  /**
+   * Where the branch that is shown ends now, and the ids until there. It ends where its head went, and stays where another
+   * one stands, although other branches may go on from there; a branch without a head goes on to its newest end.
+   * @returns {Promise<[string, string[]]>}
+   */
+  async end() {
+    const leaf = String(this.leaf);
+    const there = this.session.card?.heads?.[this.head] ?? leaf;
+    const ids = await this.session.below(there, leaf).catch(() => []);
+    if (ids.length) return [there, ids];
+    if (this.headAt(leaf)) return [leaf, []];
+    const newest = await this.newest(leaf);
+    return [newest, await this.session.below(newest, leaf)];
+  }
+
+  /** Show the answers that are being written at this end, and say which branches others are on. */
+  showOpen() {
+    const others = [];
+    for (const each of /** @type {Iterable<HTMLElement>} */ (this.live.children)) {
+      const { parent = "", head = "" } = each.dataset;
+      each.hidden = parent !== (this.leaf ?? "") && head !== this.head;
+      if (!each.hidden) continue;
+      const said = each.getAttribute("aria-busy") === "true" ? "An answer is being written" : "An answer was not finished";
+      others.push(button(`${said} on ${head}`, () => this.turnTo(parent || null)));
+    }
+    fill(this.elsewhere, others);
+  }
+
+  /** Show another branch, and remember that it was chosen. @param {string | null} leaf */
+  turnTo(leaf) {
+    if (leaf) this.told.turned(leaf);
+    return this.show(leaf);
+  }
+
   /** Something happened in the session: show it where it is on the page, and follow the end of the branch. */
   async refresh() {
     const follow = this.anchor.atEnd();
@@ -331,13 +387,11 @@ export class Conversation {
       return;
     }
     await this.during(async () => {
-      const old = this.leaf;
-      const { leaf } = await this.session.get(`nodes/${encodeURIComponent(String(old))}`);
-      if (leaf !== old) {
-        const known = this.below.at(-1) ?? this.rows.at(-1)?.node.id;
-        if (known === old) this.below.push(...(await this.session.below(leaf, String(old))));
-        this.leaf = leaf;
-      }
+      const { asked } = this;
+      const [leaf, ids] = await this.end();
+      if (asked !== this.asked) return;
+      if ((this.below.at(-1) ?? this.rows.at(-1)?.node.id) === this.leaf) this.below.push(...ids);
+      this.stand(leaf);
       const last = this.rows.at(-1)?.node.id;
       const page = await this.page({ node: last, limit: Math.max(1, this.rows.length) });
       await this.session.readUsage(page.rows.map((row) => row.node.id), true);

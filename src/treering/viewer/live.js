@@ -11,7 +11,7 @@ const LOST_MS = 15000;
 export class Live {
   /**
    * @param {import("./session.js").Session} session
-   * @param {{changed: () => Promise<void>, deleted: () => void, state: (said: string) => void, place: HTMLElement, ending: import("./answer.js").Ending | null, ended: (node: string) => void}} page
+   * @param {{changed: () => Promise<void>, deleted: () => void, state: (said: string) => void, place: HTMLElement, ending: import("./answer.js").Ending | null, placed: () => void, ended: (node: string) => void}} page
    */
   constructor(session, page) {
     this.session = session;
@@ -101,10 +101,14 @@ export class Live {
     const answer = new OpenAnswer(stream, this.page.ending);
     this.open.set(stream.id, answer);
     this.page.place.append(answer.article);
+    this.page.placed();
     const { signal } = this.stopped;
     while (!answer.over && !signal.aborted) {
       try {
-        await this.session.source.follow(`sessions/${this.session.key}/streams/${stream.id}/events`, { offset: answer.offset }, signal, (event) => answer.told(event));
+        await this.session.source.follow(`sessions/${this.session.key}/streams/${stream.id}/events`, { offset: answer.offset }, signal, (event) => {
+          answer.told(event);
+          if (event.type === "end") this.page.placed();
+        });
       } catch (error) {
         if (error instanceof Refused && [404, 410].includes(error.status)) answer.over = true;
       }
@@ -116,6 +120,7 @@ export class Live {
     await this.bringUpToDate();
     const focused = answer.article.contains(document.activeElement);
     answer.article.remove();
+    this.page.placed();
     this.open.delete(stream.id);
     if (focused) this.page.ended(stream.id);
   }

@@ -36,7 +36,7 @@ export class SessionPage {
     const go = (/** @type {string} */ node) => this.go(node);
     this.conversation = new Conversation(this.session, { selected: (node) => this.selected(node), turned: (leaf) => this.choice.set(leaf), menu: (row, at) => this.menu(row, at) });
     this.tree = new Tree(this.session, (row) => this.chosenInTree(row));
-    const page = { show: (/** @type {string} */ leaf, /** @type {string | undefined} */ at = undefined) => this.show(leaf, at), refresh: () => this.changed() };
+    const page = { show: (/** @type {string} */ leaf, /** @type {string | undefined} */ at = undefined) => this.session.open().then(() => this.show(leaf, at)), refresh: () => this.changed() };
     this.writing = source.readOnly ? null : new Writing(this.session, page);
     const { writing } = this;
     this.panels = {
@@ -46,7 +46,7 @@ export class SessionPage {
       labels: new Labels(this.session, { go, checkpoint: (id) => this.openCheckpoint(id) }),
       about: new About(this.session, { go }),
     };
-    this.live = new Live(this.session, { changed: () => this.changed(), deleted: () => this.deleted(), state: (said) => this.liveState(said), place: this.conversation.live, ending: writing, ended: (node) => this.conversation.select(node, { focus: true }) });
+    this.live = new Live(this.session, { changed: () => this.changed(), deleted: () => this.deleted(), state: (said) => this.liveState(said), place: this.conversation.live, placed: () => this.conversation.showOpen(), ending: writing, ended: (node) => this.conversation.select(node, { focus: true }) });
     this.build();
   }
 
@@ -73,7 +73,7 @@ export class SessionPage {
     await Promise.all([this.session.open(), this.choice.chosen()]);
     this.showCard();
     const node = route.node ?? (await this.choice.chosen()) ?? this.session.card?.node;
-    this.tree.open(node ?? "").catch(() => this.tree.refresh()).then(() => this.reveal());
+    this.tree.open(node ?? "").catch(() => this.tree.refresh()).then(() => this.reveal(), (error) => notice(String(error.message), true));
     await this.goTo(route);
     if (!this.source.only) this.live.start();
   }

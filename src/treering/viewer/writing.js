@@ -1,6 +1,7 @@
 /** What people do on the page where the server lets them: say something, edit, branch, label, rewind. */
 import { button, h, notice } from "./dom.js";
 import { partsOf } from "./shapes.js";
+import { Refused } from "./source.js";
 
 /** @typedef {import("./message.js").HistoryRow} HistoryRow */
 
@@ -79,20 +80,23 @@ export class Writing {
       await act();
       return true;
     } catch (error) {
-      notice(String(/** @type {Error} */ (error).message), true);
+      const taken = error instanceof Refused && error.type === "HeadMovedError";
+      notice(taken ? "At the same moment somebody else went on from here. Nothing is lost: look at what is new, then do it again." : String(/** @type {Error} */ (error).message), true);
       return false;
     }
   }
 
   /** @param {HistoryRow} row */
   async edit(row) {
-    const text = await askText("Edit the message: it becomes another version", editableText(row.node.payload) ?? "", { long: true });
-    if (text === null) return;
-    await this.attempt(async () => {
+    let text = /** @type {string | null} */ (editableText(row.node.payload) ?? "");
+    let made = /** @type {any} */ (null);
+    while (!made) {
+      text = await askText("Edit the message: it becomes another version", text, { long: true });
+      if (text === null) return;
       const message = { ...(typeof row.node.payload === "object" ? row.node.payload : {}), role: row.node.role, content: text };
-      const done = await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/edit`, { message });
-      await this.page.show(done.nodes.at(-1), done.nodes.at(-1));
-    });
+      await this.attempt(async () => { made = await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/edit`, { message }); });
+    }
+    await this.attempt(() => this.page.show(made.nodes.at(-1), made.nodes.at(-1)));
   }
 
   /** @param {HistoryRow} row */
