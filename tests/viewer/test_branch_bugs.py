@@ -249,8 +249,8 @@ def test_very_wide(browser: Browser, own: Own) -> None:
     store, server = own
     first, second = talk(store, "question", "answer 0")
     with store.session("s", shared=True) as session:
-        session.append(*(treering.assistant(f"answer {number}", parent=first) for number in range(1, 300)))
-    browser.open(address(server, f"#/s/s/n/{first}"))
+        made = session.append(*(treering.assistant(f"answer {number}", parent=first) for number in range(1, 300)))
+    browser.open(address(server, f"#/s/s/n/{made.nodes[-1]}"))
     browser.see("article.message .version", "300/300")
     shows(browser, "question", "answer 299")
     for number in range(299, 289, -1):
