@@ -17,6 +17,7 @@ from tests.viewer.sample import Sample, record
 from tests.viewer.test_viewer import address
 
 import treering
+from treering.exporters import export_page
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -45,6 +46,7 @@ class Writable(NamedTuple):
 
     server: Serving
     sample: Sample
+    folder: Path
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def full(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             session.stream().stop()
     killed_writer(folder, "lost", "First to the river, then")
     with serving(folder) as server:
-        yield Writable(server, sample)
+        yield Writable(server, sample, folder)
         chromium.driver.get("about:blank")
 
 
@@ -81,7 +83,7 @@ def look(browser: Browser, size: tuple[int, int], scheme: str) -> None:
 
 def states(browser: Browser, full: Writable) -> Iterator[str]:
     """Bring the page into each of its states, and name it."""
-    server, sample = full
+    server, sample, _ = full
     browser.open(address(server))
     browser.see(".card")
     yield "list"
@@ -104,17 +106,7 @@ def states(browser: Browser, full: Writable) -> Iterator[str]:
     yield "dialog"
     browser.press("dialog button", "Cancel")
     browser.gone("dialog")
-    panels = {
-        "seen": "ol.context li",
-        "checkpoints": "#panel input[type=range]",
-        "compare": "#panel select",
-        "labels": ".label-row",
-        "about": "#panel dl",
-    }
-    for panel, there in panels.items():
-        browser.press(f"#tab-{panel}")
-        browser.see(there)
-        yield panel
+    yield from panels(browser)
     browser.open(address(server, f"#/s/shop/compare/{sample.end}/{sample.edited}"))
     browser.see("section.side[aria-label='Branch B']", "say in the changelog")
     yield "two branches"
@@ -132,22 +124,74 @@ def states(browser: Browser, full: Writable) -> Iterator[str]:
     yield "failed"
 
 
+def panels(browser: Browser) -> Iterator[str]:
+    """Open each of the panels, and name it."""
+    shown = {
+        "seen": "ol.context li",
+        "checkpoints": "#panel input[type=range]",
+        "compare": "#panel select",
+        "labels": ".label-row",
+        "about": "#panel dl",
+    }
+    for panel, there in shown.items():
+        browser.press(f"#tab-{panel}")
+        browser.see(there)
+        yield panel
+
+
+def states_of_file(browser: Browser, page: Path, sample: Sample) -> Iterator[str]:
+    """Bring a page that was exported into each of its states, and name it."""
+    browser.open(f"{page.as_uri()}#/s/file/n/{sample.end}")
+    browser.see("article.selected")
+    yield "conversation"
+    browser.driver.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    browser.driver.execute_script("document.querySelector('.session').classList.remove('no-tree')")
+    browser.see(".tree-row", "Compaction")
+    yield "unfolded, with the tree"
+    browser.driver.execute_script("document.querySelector('article.selected .menu-button').click()")
+    browser.see(".menu-item")
+    yield "menu"
+    browser.driver.execute_script("document.getElementById('menu').hidePopover()")
+    yield from panels(browser)
+    browser.driver.execute_script(f"location.hash = '#/s/file/compare/{sample.end}/{sample.edited}'")
+    browser.see("section.side[aria-label='Branch B']", "say in the changelog")
+    yield "two branches"
+
+
+def breaches(browser: Browser, states: Iterator[str], size: tuple[int, int]) -> tuple[list[str], dict[object, object]]:
+    """The states that were seen, and which rules of axe each of them breaks in which colours."""
+    look(browser, size, "light")
+    source, found, seen = axe(), {}, []
+    for state in states:
+        if not browser.driver.execute_script("return Boolean(window.axe)"):
+            browser.driver.execute_script(source)
+        seen.append(state)
+        for scheme in ("light", "dark"):
+            look(browser, size, scheme)
+            if broken := browser.driver.execute_async_script(RUN):
+                found[state, scheme] = broken
+        assert browser.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth"), state
+    return seen, dict(found)
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_no_state_of_the_page_breaks_a_rule(page: Browser, full: Writable, size: tuple[int, int]) -> None:
     """Axe finds no violation on any state of the page, in light and dark, on a wide and on a narrow window."""
-    look(page, size, "light")
-    source, found, seen = axe(), {}, []
-    for state in states(page, full):
-        if not page.driver.execute_script("return Boolean(window.axe)"):
-            page.driver.execute_script(source)
-        seen.append(state)
-        for scheme in ("light", "dark"):
-            look(page, size, scheme)
-            if broken := page.driver.execute_async_script(RUN):
-                found[state, scheme] = broken
-        assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth"), state
+    seen, found = breaches(page, states(page, full), size)
     assert found == {}
     assert len(seen) == 17
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_no_state_of_an_exported_page_breaks_a_rule(
+    page: Browser, full: Writable, size: tuple[int, int], tmp_path: Path
+) -> None:
+    """Nor does the same page with the session in it, opened from the disk."""
+    with treering.open(full.folder) as store:
+        export_page(store.view("shop"), tmp_path / "shop.html")
+    seen, found = breaches(page, states_of_file(page, tmp_path / "shop.html", full.sample), size)
+    assert found == {}
+    assert len(seen) == 9
 
 
 def test_axe_notices_what_is_broken(page: Browser, full: Writable) -> None:
