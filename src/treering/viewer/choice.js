@@ -18,7 +18,7 @@ export class Choice {
   /** The node that was chosen, if any. @returns {Promise<string | null>} */
   async chosen() {
     if (this.leaf === undefined) {
-      if (this.alone) this.leaf = sessionStorage.getItem(this.kept);
+      if (this.alone) this.leaf = keptIn((tab) => tab.getItem(this.kept)) ?? null;
       else this.leaf = (await this.session.get("view-state", { viewer: viewer() }).catch(() => ({ node: null }))).node;
     }
     return this.leaf ?? null;
@@ -28,7 +28,7 @@ export class Choice {
   async set(leaf) {
     if (this.leaf === leaf) return;
     this.leaf = leaf;
-    if (this.alone) sessionStorage.setItem(this.kept, leaf);
+    if (this.alone) keptIn((tab) => tab.setItem(this.kept, leaf));
     else await this.session.send("PUT", `view-state?viewer=${viewer()}`, { node: leaf }).catch(() => undefined); // the page works without
   }
 
@@ -44,6 +44,15 @@ export class Choice {
   async branchOf(node) {
     const toward = (await this.chosen()) ?? this.session.card?.node ?? undefined;
     return this.session.get(`nodes/${encodeURIComponent(node)}`, { toward });
+  }
+}
+
+/** What a tab keeps; some browsers let a file keep nothing. @template T @param {(tab: Storage) => T} act @returns {T | null} */
+function keptIn(act) {
+  try {
+    return act(sessionStorage);
+  } catch {
+    return null;
   }
 }
 
