@@ -59,10 +59,11 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the tests above in a pytest of their own, with two workers."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_it.py").write_text(TESTS)
-    options = ["-p", "no:langsmith_plugin", "--rootdir", str(folder), "-c", "/dev/null"]
+    options = ["-p", "xdist", "--rootdir", str(folder), "-c", "/dev/null"]
     command = [sys.executable, "-m", "pytest", "-q", "-n2", *options, str(folder)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TREERING")}
     top = Path(__file__).parents[1]
+    inherited["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # importing them all takes most of the time
     return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=top, env=inherited)
 
 

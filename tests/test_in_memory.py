@@ -17,18 +17,20 @@ def test_it(tmp_path):
     print("in", tmp_path)
     assert {passes}
 """
+# Importing the plugins of everything that is installed takes most of the time.
+ALONE = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 in_memory_only = pytest.mark.skipif(not in_memory.has_room(), reason="no file system in memory")
 
 
 def run(folder: Path, *options: str, passes: bool = True, whole: bool = False) -> Path:
     """Run a test in a pytest of its own; return where its folder was."""
     (folder / "test_it.py").write_text(TESTS.format(passes=passes))
-    plugins = ["-p", "no:langsmith_plugin", "-p", "tests.sampling", "-p", "tests.in_memory", "-c", os.devnull]
+    plugins = ["-p", "tests.sampling", "-p", "tests.in_memory", "-c", os.devnull]
     command = [sys.executable, "-m", "pytest", "-qs", "-o", "tmp_path_retention_policy=failed", *plugins, *options]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TREERING", "PYTEST"))}
     done = subprocess.run(
         [*command, "--rootdir", str(folder), str(folder)],
-        env={**inherited, "PYTHONPATH": str(ROOT)} | ({"TREERING_WHOLE": "1"} if whole else {}),
+        env={**inherited, **ALONE} | ({"TREERING_WHOLE": "1"} if whole else {}),
         capture_output=True, text=True, check=False, cwd=folder,
     )  # fmt: skip
     assert done.returncode == (0 if passes else 1), done.stdout + done.stderr

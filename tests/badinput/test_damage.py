@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.badinput.conftest import Damaged
+from tests.sampling import few
 
 from treering.api.session import Session
 from treering.api.store import Store
@@ -221,7 +222,7 @@ def test_a_cut_log_is_a_beginning(damaged: Damaged) -> None:
     if not damaged.driver().appends:
         pytest.skip("only logs are appended to")
     whole = damaged.read(damaged.tail)
-    for length in range(0, len(whole), 7):
+    for length in range(0, len(whole), few(17, whole=7)):
         damaged.write(damaged.tail, whole[:length])
         before = damaged.stored()
         found = said_or_damage(damaged.store())

@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
+from tests.sampling import few
 from tests.servers import S3Server
 from tests.session.backends import kill
 from tests.storage.processes import wait_until
@@ -24,7 +25,7 @@ from treering.storage.requests import Driver, Get
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
-FOLLOWERS, POLL_SECONDS = 30, 0.2
+FOLLOWERS, POLL_SECONDS = few(10, whole=30), 0.2
 
 
 class Bucket(NamedTuple):
@@ -67,7 +68,7 @@ def _is_longer(told: list[str], than: int) -> bool:
 
 
 def test_threads_look_together(bucket: Bucket) -> None:
-    """Thirty threads, each with a view of its own, beside a writer that also seals; killed, and gone on with."""
+    """Many threads, each with a view of its own, beside a writer that also seals; killed, and gone on with."""
     session = Store(Place(bucket.writes)).session("s", shared=True)
     session.append("first")
     store = Store(Place(bucket.reads))
@@ -102,7 +103,7 @@ def test_threads_look_together(bucket: Bucket) -> None:
 
 
 async def test_tasks_look_together(bucket: Bucket) -> None:
-    """So do thirty tasks, while nothing happens and when something does."""
+    """So do tasks, while nothing happens and when something does."""
     session = await treering.AsyncStore(Place(bucket.writes)).session("s", shared=True)
     await session.append("first")
     store = treering.AsyncStore(Place(bucket.reads))

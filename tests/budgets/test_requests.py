@@ -130,22 +130,26 @@ def test_what_lists_show_is_one_request_more(bucket: Bucket) -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_card_is_renewed_once_a_minute(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, *, shared: bool) -> None:
-    """An hour of appends: sixty cards beside what seals write, and each append is sent before anything else."""
+    """An hour of appends, ten minutes on a server.
+
+    A card a minute is written beside what seals write, and each append is sent before anything else.
+    """
     ahead_ms = 0
     monkeypatch.setattr(upkeep, "now_ms", lambda: now_ms() + ahead_ms)
     session = bucket.store().session("s", shared=shared)
     session.append("first")
-    ahead_ms = DAY_MS - now_ms() % DAY_MS  # an hour without midnight, at which the marker of the day moves
+    ahead_ms = 2 * DAY_MS - now_ms() % DAY_MS  # an hour without midnight, at which the marker of the day moves
     session.append("after midnight")
     bucket.reset()
-    for number in range(600):
+    count = 600 if bucket.wire is None else few(100, whole=600)
+    for number in range(count):
         ahead_ms += 6000
         sent = len(bucket.counts.requests)
         session.append(f"text {number}")
         assert "/tail.jsonl" in bucket.counts.requests[sent].key  # type: ignore[union-attr]  # a Put
     cards = [request for request in bucket.counts.requests if getattr(request, "key", "").startswith("latest/")]
     sealed = [request for request in bucket.counts.requests if "/segments/" in getattr(request, "key", "")]
-    assert len(cards) <= 61 + len(sealed)
+    assert len(cards) <= count // 10 + 1 + len(sealed)
     assert bucket.counts.counts.keys() == {"Put"}
     kill(session)
 
@@ -233,13 +237,14 @@ def test_killed_after_any_append_nothing_acknowledged_is_missing(bucket: Bucket,
 def test_a_page_of_a_thousand_sessions(bucket: Bucket) -> None:
     """The first page of 20 sessions out of 1,000 is one LIST and 20 ranged GETs, sent at once.
 
-    With the LIST goes a GET that asks whether each session has a marker.
+    With the LIST goes a GET that asks whether each session has a marker. On a server there are 300 here.
     """
     with bucket.store().session("s0", title="one of many") as session:
         session.append("x" * 5000)
     latest = decode_latest(bucket.driver.execute((Get("latest/s0.jsonl.zst"),))[0].data, key="")  # type: ignore[union-attr]
-    for first in range(1, 1000, 50):
-        names = [f"s{number}" for number in range(first, min(first + 50, 1000))]
+    count = 1000 if bucket.wire is None else few(300, whole=1000)
+    for first in range(1, count, 50):
+        names = [f"s{number}" for number in range(first, min(first + 50, count))]
         cards = [msgspec.structs.replace(latest.card, session=name) for name in names]
         every = [SessionKeys("", name, appends=False) for name in names]
         bucket.driver.execute(tuple(Put(keys.marker(latest.card.marker), b"") for keys in every))

@@ -23,7 +23,7 @@ from treering.storage.open import open_driver
 from treering.storage.requests import Answer, Batch, Delete, Driver, Get, List, Request
 from treering.store.place import Place
 
-COMPACTIONS, BRANCHES, SEALS = 40, 50, 1000
+COMPACTIONS, BRANCHES, SEALS = 40, 50, few(300, whole=1000)
 KEPT = 20  # messages that a compaction leaves
 
 

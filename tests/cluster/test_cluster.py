@@ -32,6 +32,7 @@ def options(cluster: Cluster, read_seconds: float) -> dict[str, Any]:
     return {**cluster.server.storage_options, "config_kwargs": {"read_timeout": read_seconds}}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shared", [False, True], ids=["exclusive", "shared"])
 def test_one_of_three_killed_under_load(cluster: Cluster, tmp_path: Path, fault_log: FaultLog, *, shared: bool) -> None:
     """Reads and writes go on while any one volume server is dead, and nothing that was acknowledged is lost."""

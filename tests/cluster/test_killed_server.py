@@ -16,6 +16,7 @@ KILLS = 2
 BETWEEN = 8  # acknowledgements
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shared", [False, True], ids=["exclusive", "shared"])
 def test_a_server_killed_under_load(mortal: SeaweedFS, tmp_path: Path, fault_log: FaultLog, *, shared: bool) -> None:
     """Writers go on when the server is back; what it acknowledged before it was killed is stored, once, in order."""

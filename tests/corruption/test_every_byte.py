@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.faultlog import FaultLog, rounds
+from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
 
 from treering.api.store import Store
@@ -22,7 +23,7 @@ from treering.storage.open import open_driver
 from treering.storage.requests import Delete, Put
 from treering.store.place import Place
 
-FLIPS, CUTS = 150, 60
+FLIPS, CUTS = few(50, whole=150), few(20, whole=60)
 """How many bytes of an object are flipped, and lengths tried, in the usual run; `make faults` tries more."""
 LOG_OUTCOME = "an error, the same data, or whole appends from the beginning"
 LARGE = bytes(range(256)) * 300  # becomes a blob

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.sampling import few
 from tests.session.backends import kill, texts
 
 import treering
@@ -20,6 +21,8 @@ from treering.api.store import Store
 from treering.errors import CorruptError
 
 SECTORS = (512, 64, 16, 8)
+STEP = few(5, whole=1)
+"""Between two places at which a log is cut; each is tried near the end of a line, and all with `make whole`."""
 BATCHES = (["m0"], ["m1", "m2"], ["x"], ["y", "z", "last"])
 
 
@@ -31,9 +34,10 @@ def record(session: Session, moments: list[list[str]]) -> None:
 
 
 def damages(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """A log that is cut at every byte, zeroed from every byte on, or in whole sectors."""
+    """A log that is cut at a byte, zeroed from a byte on, or in whole sectors."""
     end = len(data.rstrip(b"\0"))
-    for place in range(end):
+    ends = {place for place in range(end) if b"\n" in data[max(place - 2, 0) : place + 2]}
+    for place in sorted({*range(0, end, STEP), *ends}):
         yield f"cut at {place}", data[:place]
         yield f"zeros from {place} on", data[:place].ljust(len(data), b"\0")
     for size in SECTORS:
@@ -58,7 +62,7 @@ def test_what_latest_accounts_for_is_told(tmp_path: Path) -> None:
         tail.write_bytes(data)
         with pytest.raises(CorruptError):
             store.view("a")
-        if number % 97 == 0:
+        if number % few(31, whole=97) == 0:
             with pytest.raises(CorruptError):
                 store.session("a")
             assert [found for found in store.verify("a") if found.severity == "damage"], what
@@ -85,7 +89,7 @@ def test_what_a_mark_covers_is_told(tmp_path: Path) -> None:
         tail.write_bytes(data)
         with pytest.raises(CorruptError):
             store.view("a")
-        if number % 97 == 0:
+        if number % few(31, whole=97) == 0:
             with pytest.raises(CorruptError):
                 store.session("a")
             assert [found for found in store.verify("a") if found.severity == "damage"], what

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from benchmarks import foreign, workload
 from tests.roundtrip.authors import AUTHORS
+from tests.sampling import few
 
 import treering
 from treering.exporters import export
@@ -20,7 +21,7 @@ from treering.programs.common import line_buffer
 from treering.programs.common.line_buffer import LineBuffer
 
 TEXT_BYTES = 100_000
-COUNT = 250
+COUNT = few(100, whole=250)
 
 
 @pytest.mark.parametrize("name", [name for name in AUTHORS if name != "evva"])
@@ -73,8 +74,8 @@ def test_few_bytes_are_kept_of_an_entry(
         return count, found
 
     weigh(1000)  # loads what is loaded once
-    (few, less), (many, more) = weigh(500_000), weigh(1_500_000)
-    assert (more - less) / (many - few) < bytes_max, (more - less) / (many - few)
+    (fewer, less), (many, more) = weigh(few(250_000, whole=500_000)), weigh(few(750_000, whole=1_500_000))
+    assert (more - less) / (many - fewer) < bytes_max, (more - less) / (many - fewer)
 
 
 def test_a_line_buffer_is_gone_through_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:

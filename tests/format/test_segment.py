@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import zstandard
 from msgspec import Raw
+from tests.sampling import few
 
 from treering.errors import CorruptError, FormatVersionError, TreeringError, UsageError
 from treering.format import segment as module
@@ -178,6 +179,8 @@ def test_every_flip_is_found() -> None:
     header = range(8 * SPAN.end, 8 * CHUNK.start)
     assert len(header) == 64
     for number, bad in enumerate(damaged(SMALL)):
+        if (number + number // 8) % few(8, whole=1):  # else one bit of each byte, another one each time
+            continue
         readers: list[Callable[[bytes], object]] = [lambda data: read_segment(data, key="k")]
         if number not in header:
             readers.append(lambda data: read_by_parts(data, len(data)))
@@ -509,8 +512,11 @@ def test_command_line_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_budget_of_the_index() -> None:
-    """Skeletons of 100,000 messages and 50,000 checkpoints: at most 20 bytes a message, and under 100 MB of memory."""
-    messages, step = 100_000, 10_000
+    """Skeletons of 100,000 messages and 50,000 checkpoints: at most 20 bytes a message, and under 100 MB of memory.
+
+    Of 30,000 messages here, in as much less.
+    """
+    messages, step = few(30_000, whole=100_000), 10_000
     total = 0
     segments = []
     for first in range(0, messages, step):
@@ -524,8 +530,8 @@ def test_budget_of_the_index() -> None:
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(skeletons) == messages * 3 // 2
-    assert held < 60_000_000
-    assert peak < 100_000_000
+    assert held < 600 * messages
+    assert peak < 1000 * messages
 
 
 def test_salvage_needs_no_index() -> None:

@@ -61,6 +61,7 @@ class Framework(NamedTuple):
         reasons.write_text(json.dumps(self.skipped()))
         command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(sources)]
         command += ["-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", "-p", "stand_ins", "-p", "substitute"]
+        command += ["--assert=plain", "--tb=native"]  # taking their sources apart takes a third of the time
         command += ["-o", "asyncio_default_fixture_loop_scope=function", f"--basetemp={folder / 'their'}"]
         command += [f"--treering-skipped={reasons}", f"--treering-report={report}"]
         command += [f"--treering-folder={self.folder}", *self.options]

@@ -35,7 +35,7 @@ from treering.storage.requests import Batch, Driver, Put
 from treering.store.place import Place
 
 WHOLE = os.environ.get("TREERING_INTERRUPTS") == "whole"
-EVERY = 1 if WHOLE else few(97, whole=37)
+EVERY = 1 if WHOLE else few(197, whole=37)
 """Of the places where a verb can be interrupted, one in so many is tried; a prime, so that each run of them is cut."""
 ERRORS = (KeyboardInterrupt, MemoryError, asyncio.CancelledError)
 SECONDS_MAX = 20  # then something waits for a lock that nobody will give back

@@ -17,6 +17,7 @@ from google.adk.sessions._rewind_utils import rewind_session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
+from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
 from tests.session.faults import OneFault
 from tests.storage.processes import start
@@ -30,7 +31,7 @@ from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.requests import Append, Put, Request
 from treering.store.place import Place
 
-WRITERS, EACH = 4, 8
+WRITERS, EACH = 4, few(4, whole=8)
 EVENTS, SEALS = 50, 15
 """What an event takes is one request; and now and then a seal, or a card."""
 

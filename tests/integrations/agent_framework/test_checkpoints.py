@@ -24,7 +24,7 @@ from treering.storage.requests import Request
 from treering.store.place import Place
 
 CALLS, SEEDS = 60, few(4, whole=12)
-WRITERS, EACH = 4, 10
+WRITERS, EACH = 4, few(5, whole=10)
 STEPS = 100
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from agent_framework import Agent, AgentSession, Content, Message, tool
 from tests.integrations.agent_framework.stand_in import StandIn, called, said
+from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
 from tests.session.faults import tail_write
 from tests.storage.processes import start
@@ -21,7 +22,7 @@ from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
 
-WRITERS, EACH = 5, 15
+WRITERS, EACH = 5, few(5, whole=15)
 TURNS, SEALS = 20, 10
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.drivers import PassingDriver
 from tests.integrations.claude.conftest import S3, opened
 from tests.integrations.claude.scribe import PROJECT, Scribe, key_of
+from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
 from tests.storage.processes import finish, start
 
@@ -36,12 +37,16 @@ async def main(folder, who):
 
 asyncio.run(main(sys.argv[1], sys.argv[2]))
 """
+WRITERS = "abc"[: few(2, whole=3)]
 
 
 async def test_a_hundred_sessions_at_once(backend: Backend) -> None:
-    """Appends to 100 sessions at the same time are all recorded, each in its session; so are those of subagents."""
+    """Appends to sessions at the same time are all recorded, each in its session; so are those of subagents.
+
+    To 40 here, to 100 with `make whole`.
+    """
     store = opened(backend)
-    scribes = [Scribe() for _ in range(90)]
+    scribes = [Scribe() for _ in range(few(30, whole=90))]
     scribes += [Scribe(scribe.session, agent="a") for scribe in scribes[:10]]
     for text in ("one", "two"):
         await asyncio.gather(*(store.append(scribe.key, scribe.turn(text)) for scribe in scribes))
@@ -63,7 +68,8 @@ async def test_two_hosts_append_to_one_session(kind: str, make_backend: Any) -> 
     """Two hosts append to one session at the same time: nothing is lost, and each finds its own in order."""
     backend: Backend = make_backend(kind)
     hosts = [opened(backend), opened(backend)]
-    mine: list[list[Any]] = [[{"type": "mode", "host": host, "n": n} for n in range(15)] for host in range(2)]
+    count = few(6, whole=15)
+    mine: list[list[Any]] = [[{"type": "mode", "host": host, "n": n} for n in range(count)] for host in range(2)]
 
     async def send(host: int) -> None:
         for entry in mine[host]:
@@ -77,11 +83,11 @@ async def test_two_hosts_append_to_one_session(kind: str, make_backend: Any) -> 
 @pytest.mark.tools
 async def test_several_processes(tmp_path: Any) -> None:
     """Processes that write one session at once lose nothing, and what all of them send is there once."""
-    processes = [start(WRITER, tmp_path, who) for who in "abc"]
+    processes = [start(WRITER, tmp_path, who) for who in WRITERS]
     for process in processes:
         finish(process)
     loaded: Any = await opened_on(tmp_path).load(key_of("s"))
-    for who in "abc":
+    for who in WRITERS:
         assert [entry["n"] for entry in loaded if entry.get("by") == who] == list(range(20))
     assert sorted(entry["uuid"] for entry in loaded if "uuid" in entry) == sorted(f"all-{n}" for n in range(20))
 

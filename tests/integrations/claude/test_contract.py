@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
-from tests.integrations.claude.conftest import S3, opened
+from tests.integrations.claude.conftest import S3_WHOLE, opened
 from tests.integrations.claude.scribe import PROJECT, Scribe, key_of
 from tests.session.backends import Backend
 
 from treering.integrations.claude import TreeringSessionStore
 
 
-@pytest.mark.parametrize("kind", ["memory", "local", S3])
+@pytest.mark.parametrize("kind", ["memory", "local", S3_WHOLE])
 async def test_conformance(kind: str, make_backend: Callable[[str], Backend]) -> None:
     """The store passes the SDK's conformance suite, with all optional methods, on every kind of store."""
     await run_session_store_conformance(lambda: opened(make_backend(kind)))

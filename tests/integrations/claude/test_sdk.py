@@ -22,7 +22,7 @@ from claude_agent_sdk import (
     query,
     rename_session_via_store,
 )
-from tests.integrations.claude.conftest import S3, opened, s3_backend
+from tests.integrations.claude.conftest import S3_WHOLE, opened, s3_backend
 from tests.integrations.claude.fake_claude import ROOT, install
 from tests.integrations.claude.scribe import Scribe
 from tests.session.backends import Backend, local_backend, memory_backend
@@ -211,7 +211,7 @@ asyncio.run(main(*sys.argv[2:]))
 
 
 @pytest.mark.tools
-@pytest.mark.parametrize("kind", ["local", S3])
+@pytest.mark.parametrize("kind", ["local", S3_WHOLE])
 async def test_killed_in_the_middle_of_a_tool_loop(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """A program that is killed between two tool calls is resumed elsewhere, behind the last result that was stored."""
     if kind == "local":

@@ -10,6 +10,7 @@ import pytest
 from agents import Agent, RunContextWrapper, Runner, RunState, SessionSettings, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.usage import Usage
+from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
 from tests.session.faults import tail_write
 from tests.storage.processes import start
@@ -26,7 +27,7 @@ from treering.storage.requests import Request
 from treering.store.place import Place
 
 Items = list[dict[str, Any]]
-WRITERS, EACH = 6, 20
+WRITERS, EACH = 6, few(6, whole=20)
 TURNS, SEALS = 20, 10
 """What a turn takes is a look, what the user says, a look, and the answer; and now and then a seal, or a card."""
 

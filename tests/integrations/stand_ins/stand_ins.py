@@ -94,7 +94,7 @@ class _Results:
         self._skipped: dict[str, str] = json.loads(Path(config.getoption("--treering-skipped")).read_text())
         self._report = Path(config.getoption("--treering-report"))
         self._tests: str = config.getoption("--treering-folder")
-        self._folder = Path(tempfile.mkdtemp())
+        self._folder = Path(tempfile.mkdtemp(dir=self._report.parent))
         self._results: dict[str, dict[str, Any]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

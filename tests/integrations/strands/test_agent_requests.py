@@ -27,9 +27,9 @@ from treering.integrations.strands.conversation import draft_of
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
 
-CALLS = 200
+CALLS = few(50, whole=200)
 MESSAGES = 2 * CALLS + 2
-REQUESTS_MAX = 480
+REQUESTS_MAX = 120 * MESSAGES // 100
 WINDOW = 40
 
 
@@ -87,7 +87,7 @@ def history(count: int, numbers: int) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("count", [10, 1000, few(3_000, whole=10_000)])
+@pytest.mark.parametrize("count", [10, few(300, whole=1000), few(3_000, whole=10_000)])
 def test_an_agent_resumes_with_two_requests_at_any_length(bucket: Bucket, count: int) -> None:
     """Two GETs restore any number of messages, with the whole history in the context, and with a window.
 
@@ -110,7 +110,10 @@ def test_an_agent_resumes_with_two_requests_at_any_length(bucket: Bucket, count:
 
 
 def test_a_long_invocation(bucket: Bucket) -> None:
-    """402 messages, each durable when it was added: at most 480 requests, none of them a GET."""
+    """Messages, each durable when it was added: at most a fifth more requests, none of them a GET.
+
+    Of 102 messages here, of 402 with `make whole`.
+    """
     agent = long_agent(bucket.store(), WINDOW)
     agent("are you there?")
     bucket.requests()

@@ -364,7 +364,7 @@ class Counted(NamedTuple):
         return found
 
 
-@pytest.fixture(params=["memory", "local", S3])
+@pytest.fixture(params=["memory", pytest.param("local", marks=pytest.mark.whole), S3])
 def counted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Counted]:
     """A storage on each kind of store that needs no reading before it writes."""
     wire: Counter[str] | None = None
