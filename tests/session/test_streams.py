@@ -534,6 +534,25 @@ def test_what_begins_while_others_tidy_is_left_alone(backend: Backend) -> None:
     assert texts(backend.store().view("s").context) == ["hello?", "Hello"]
 
 
+def test_a_writer_stops_at_its_own_chunk_if_only_a_late_write_is_in_it() -> None:
+    """Its answer was kept by another writer and the chunk deleted; a write that came late began the chunk again."""
+    backend = memory_backend()
+    session = backend.store().session("s", shared=True)
+    answer = session.stream()
+    answer.write("Hel")
+    answer.flush()
+    (key,) = stored_chunks(backend)
+    began = backend.snapshot()[key]
+    with Store(Place(backend.driver())).session("s", shared=True) as other:
+        other.keep_stream(answer.id)
+    assert stored_chunks(backend) == []
+    backend.driver().execute((Put(key, began),))
+    answer.write("lo")
+    with pytest.raises(StreamLostError):
+        answer.flush()
+    assert texts(backend.store().view("s").context) == ["Hel"]
+
+
 def test_what_a_late_write_leaves_is_never_shown(backend: Backend) -> None:
     """The journal says that the stream has ended, so readers are told its node."""
     stream, _ = left_behind(backend)

@@ -16,7 +16,8 @@ Pieces come ten times as often as records, and they are worth little once the an
 would be a compare-and-swap against all other writers, would lie in segments, and would have to be dropped again. Here
 each stream has one writer, who meets another one only if that takes it for dead.
 A late write may begin a chunk that was deleted. Nobody shows it: the journal says that the stream has ended. And who
-begins a chunk looks at the journal behind that, so it is not told that anything in such a chunk is stored.
+begins a chunk, or finds one that is not the one it knew, looks at the journal behind that, so it is not told that
+anything in such a chunk is stored.
 """
 
 from __future__ import annotations
@@ -255,6 +256,8 @@ class Tape:
         new = cell.value.writes[known:]
         if any(each.writer != self.writer for each in new):  # rule: tell-the-fenced
             raise lost(self.stream, "another writer took it over")
+        if not new and cell.version != self._version:  # a chunk only grows: it was deleted, and a late write began it
+            yield from self._require_mine()  # rule: look-behind-late-chunk
         self._see(cell)
         return any(each.by == write.by for each in new)
 
