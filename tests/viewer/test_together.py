@@ -24,7 +24,7 @@ HOLD = (
 
 @contextmanager
 def windows(browser: Browser, page: str) -> Iterator[tuple[str, str]]:
-    """Two windows that show a page; each has its own token, as those of two users have. Gives their names."""
+    """Two windows that show a page and know nothing of each other, as those of two users. Gives their names."""
     first = browser.driver.current_window_handle
     browser.open(page)
     browser.driver.switch_to.new_window("window")
