@@ -384,7 +384,7 @@ yield (TailRegister(keys).prepare(tail, expect=seen.tail_version),)
     Rule(
         "tombstone-in-tail-first",
         "Deletion puts its tombstone in the tail first, where appends are swapped.",
-        first("yield from _bury(seen, life)\nyield from _empty_folder(keys.folder(life))"),
+        first("yield from _bury(seen, life, nonce)\nyield from _empty_folder(keys.folder(life))"),
         LIVES,
     ),
     Rule(
