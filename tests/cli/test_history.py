@@ -243,3 +243,12 @@ def test_what_a_session_was_in_the_middle_of(recorded: Recorded) -> None:
         {"cups": 2},
     )
     assert (answer["id"], answer["status"], answer["offset"]) == (stream.id, "writing", 8)
+
+
+def test_an_erased_message_is_its_tombstone_in_documents(recorded: Recorded) -> None:
+    """A message, and a page of them, say what remains of what was erased; both commands failed on it."""
+    with recorded.store.session("tea") as session:
+        session.erase(recorded.answer, reason="asked to")
+    one = recorded.program.json("show", "tea", recorded.answer)["node"]
+    (row,) = [each for each in recorded.program.json("log", "tea")["nodes"] if each["id"] == recorded.answer]
+    assert one["payload"]["$erased"]["reason"] == row["payload"]["$erased"]["reason"] == "asked to"

@@ -39,7 +39,7 @@ def _shown(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         recorded = _recorded(type(value))
         parts = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return {name: _raw(part) if name in recorded else _shown(part) for name, part in parts}
+        return {name: stored_form(part) if name in recorded else _shown(part) for name, part in parts}
     if isinstance(value, Mapping):
         if all(type(key) is str and not key.startswith("$") for key in value):
             return {key: _shown(part) for key, part in value.items()}
@@ -48,10 +48,15 @@ def _shown(value: object) -> object:
         return value.value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_shown(part) for part in value]
-    return _raw(value)
+    return stored_form(value)
 
 
-def _raw(value: object) -> Raw:
+def stored_form(value: object) -> Raw:
+    """Return what agents recorded as JSON in its stored form: tags stand for what JSON lacks, and for what was erased.
+
+    Raises:
+        UsageError: It holds something that could not have been recorded.
+    """
     if isinstance(value, Erased):
         return Raw(mark_of(value))
     return Raw(values.encode(dict(value) if isinstance(value, Mapping) else value))

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from treering.api.encoding import stored_form
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli import documents
 from treering.cli.completion import session_argument
 from treering.cli.message import first_line
 from treering.cli.names import find_point, open_view
-from treering.cli.output import Cell, Field, Output, Span, id_cell, raw
+from treering.cli.output import Cell, Field, Output, Span, id_cell
 from treering.cli.settings import Settings, as_of_option, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, short_id, size_text
 from treering.format import values
@@ -99,7 +100,10 @@ def diff(settings: Settings, *, as_json: bool, session: str, before: str, after:
 def _document(changes: ValueChanges) -> documents.Document:
     return {
         "added": documents.of_state(changes.added),
-        "changed": {key: {"from": raw(each.before), "to": raw(each.after)} for key, each in changes.changed.items()},
+        "changed": {
+            key: {"from": stored_form(each.before), "to": stored_form(each.after)}
+            for key, each in changes.changed.items()
+        },
         "removed": documents.of_state(changes.removed),
     }
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from treering.api.encoding import stored_form
 from treering.api.view import View
 from treering.checkpoint.checkpoint import CheckpointInfo
-from treering.cli.output import raw
 from treering.format.erasure import Erased
 from treering.session.content import ContextItem
 from treering.session.lease import Lease
@@ -26,7 +26,7 @@ Document = dict[str, object]
 
 def of_session(info: SessionInfo) -> Document:
     """A row of a list of sessions."""
-    return msgspec.structs.asdict(info) | {"extra": raw(dict(info.extra))}
+    return msgspec.structs.asdict(info) | {"extra": stored_form(dict(info.extra))}
 
 
 def of_standing(view: View) -> Document:
@@ -38,14 +38,14 @@ def of_standing(view: View) -> Document:
         "heads": dict(view.heads),
         "checkpoint": view.checkpoint_id,
         "lease": _lease(view.lease),
-        "settings": raw(dict(view.settings)),
+        "settings": stored_form(dict(view.settings)),
         "usage": dict(view.usage),
         "last_usage": dict(view.last_usage),
         "state": of_state(view.state),
-        "manager": raw(view.manager),
+        "manager": stored_form(view.manager),
         "erased_state": of_erased(view.erased_state),
-        "open_calls": [raw(msgspec.structs.asdict(each)) for each in view.open_calls()],
-        "unresolved_effects": [raw(msgspec.structs.asdict(each)) for each in view.unresolved_effects()],
+        "open_calls": [stored_form(msgspec.structs.asdict(each)) for each in view.open_calls()],
+        "unresolved_effects": [stored_form(msgspec.structs.asdict(each)) for each in view.unresolved_effects()],
         "open_streams": list(map(_stream, view.open_streams())),
     }
 
@@ -62,7 +62,7 @@ def _lease(lease: Lease | None) -> Document | None:
 
 def of_node(node: Node) -> Document:
     """A node with its payload."""
-    return msgspec.structs.asdict(node) | {"brief": raw(node.brief), "payload": raw(node.payload)}
+    return msgspec.structs.asdict(node) | {"brief": stored_form(node.brief), "payload": stored_form(node.payload)}
 
 
 def of_row(row: HistoryRow) -> Document:
@@ -72,12 +72,12 @@ def of_row(row: HistoryRow) -> Document:
 
 def of_items(items: Sequence[ContextItem]) -> list[Document]:
     """The items of a context."""
-    return [{"node": item.node, "message": raw(item.message)} for item in items]
+    return [{"node": item.node, "message": stored_form(item.message)} for item in items]
 
 
 def of_state(state: Mapping[str, object]) -> Document:
     """The agent's state."""
-    return {key: raw(value) for key, value in state.items()}
+    return {key: stored_form(value) for key, value in state.items()}
 
 
 def of_erased(left: Mapping[str | None, Erased]) -> list[Document]:
@@ -90,7 +90,7 @@ def of_erased(left: Mapping[str | None, Erased]) -> list[Document]:
 
 def of_entry(entry: CheckpointInfo) -> Document:
     """A row of a list of checkpoints."""
-    return msgspec.structs.asdict(entry) | {"metadata": raw(entry.metadata)}
+    return msgspec.structs.asdict(entry) | {"metadata": stored_form(entry.metadata)}
 
 
 def of_checkpoint(checkpoint: CheckpointView) -> Document:
@@ -98,8 +98,8 @@ def of_checkpoint(checkpoint: CheckpointView) -> Document:
     return of_entry(checkpoint.info) | {
         "policy": checkpoint.policy,
         "context": of_items(checkpoint.context),
-        "settings": raw(dict(checkpoint.settings)),
+        "settings": stored_form(dict(checkpoint.settings)),
         "state": of_state(checkpoint.state),
-        "manager": raw(checkpoint.manager),
+        "manager": stored_form(checkpoint.manager),
         "erased_state": of_erased(checkpoint.erased_state),
     }

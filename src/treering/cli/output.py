@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 import msgspec
-from msgspec import Raw
 
+from treering.api.encoding import stored_form
 from treering.cli.text import clean, one_line, short_id
-from treering.format import values
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,11 +46,6 @@ def id_cell(identifier: str | None, style: str = "cyan") -> Cell:
     return Cell(identifier or "", short_id(identifier), style)
 
 
-def raw(value: object) -> Raw:
-    """A recorded value for a document, with the tags of its stored form where JSON lacks a type."""
-    return Raw(values.encode(value))
-
-
 def encode_document(document: object) -> bytes:
     """Return a document as JSON on one line, line break included."""
     try:
@@ -65,7 +59,7 @@ def _tagged(value: object) -> object:
         return {key: _tagged(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_tagged(part) for part in value]
-    return raw(value) if isinstance(value, str) else value
+    return stored_form(value) if isinstance(value, str) else value
 
 
 class Output:

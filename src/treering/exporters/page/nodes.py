@@ -9,15 +9,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from treering.api.encoding import to_json
+from treering.api.encoding import stored_form, to_json
 from treering.checkpoint.checkpoint import write_form
 from treering.checkpoint.context import Context, Item
 from treering.errors import FormatVersionError
 from treering.exporters.page.chosen import Chosen
 from treering.exporters.page.elements import Wanted
-from treering.format.erasure import Erased, mark_of
 from treering.format.record import Skeleton, decode_record
-from treering.format.values import encode
 from treering.session.payload import stored_payload
 from treering.session.reader import Readable
 from treering.session.verbs.reading import NODES_AT_ONCE, note_of
@@ -72,7 +70,7 @@ def node_forms(reader: Readable, chosen: Chosen, first: int, end: int, wanted: W
     for node in nodes:
         form = NodeForm(node=Raw(to_json(node)), views=seen.get(node.id, {}), notes=_notes(about[node.id], lines))
         if node.amended:
-            form.original = _raw(stored_payload(bytes(decode_record(recorded[node.id]).body)))
+            form.original = stored_form(stored_payload(bytes(decode_record(recorded[node.id]).body)))
         forms.append(write_form(form))
     return forms
 
@@ -90,13 +88,9 @@ def _seen(
             (seen,) = reader.content.messages(Context((item,)), shown)
         except FormatVersionError:
             continue
-        found.setdefault(item.node, {})[item.view] = _raw(seen.message)
+        found.setdefault(item.node, {})[item.view] = stored_form(seen.message)
     return found
 
 
 def _notes(rows: Sequence[Skeleton], lines: Mapping[int, bytes]) -> list[Raw]:
     return [Raw(to_json(note_of(row, stored_payload(bytes(decode_record(lines[row.at]).body))))) for row in rows]
-
-
-def _raw(payload: object) -> Raw:
-    return Raw(mark_of(payload) if isinstance(payload, Erased) else encode(payload))
