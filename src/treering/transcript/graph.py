@@ -28,9 +28,8 @@ from treering.format.record import Skeleton
 from treering.format.skeletons import Skeletons
 from treering.kinds import Kind
 from treering.transcript.annotations import Annotations, Marks, is_mark
+from treering.transcript.branches import NO_ROW, Branches
 from treering.transcript.node import Node, node_of
-
-_NONE = -1
 
 
 class GraphProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,7 +262,7 @@ class Graph:
         """Return the rows of `path`."""
         rows: list[int] = []
         if node is not None:
-            parents, row, below = self._parent, self.row(node), _NONE
+            parents, row, below = self._parent, self.row(node), NO_ROW
             while row != below:  # as `walk_up`, in half the time
                 rows.append(row)
                 row, below = parents[row], row
@@ -324,7 +323,7 @@ class Graph:
 
     def children(self, node: str | None) -> list[str]:
         """Return the children of `node` in the order of their positions; those of None are the roots."""
-        return [self.skeletons.ids[row] for row in self._child_rows(_NONE if node is None else self.row(node))]
+        return [self.skeletons.ids[row] for row in self._child_rows(NO_ROW if node is None else self.row(node))]
 
     def rows_below(self, node: str) -> list[int]:
         """Return the rows of a node and of all that descend from it, in order.
@@ -338,7 +337,7 @@ class Graph:
         return sorted(found)
 
     def _child_rows(self, row: int) -> Sequence[int]:
-        return self.branches.roots if row == _NONE else self.branches.children(row)
+        return self.branches.roots if row == NO_ROW else self.branches.children(row)
 
     @property
     def roots(self) -> list[str]:
@@ -348,7 +347,7 @@ class Graph:
     def leaves(self) -> list[str]:
         """Return the nodes without children, in the order of their positions."""
         first, ids = self.branches.first, self.skeletons.ids
-        return [ids[row] for row in self.rows if first[row] == _NONE]
+        return [ids[row] for row in self.rows if first[row] == NO_ROW]
 
     def siblings(self, node: str) -> tuple[list[str], int]:
         """Return the children of the parent of `node`, itself among them, and its index there (from 0)."""
@@ -372,7 +371,7 @@ class Graph:
 
     def _sibling_rows(self, row: int) -> Sequence[int]:
         parent = self._parent[row]
-        return self._child_rows(_NONE if parent == row else parent)
+        return self._child_rows(NO_ROW if parent == row else parent)
 
     def page(self, node: str | None, *, before: str | None = None, limit: int = 50, retracted: bool = False) -> Page:
         """Return up to `limit` nodes from `node` upward, newest first.
@@ -457,40 +456,6 @@ class RowsById:
             return self._row_of.get(name)
         place = bisect_left(self.ids, name)
         return self.rows[place] if place < len(self.ids) and self.ids[place] == name else None
-
-
-class Branches:
-    """The children of nodes, by row."""
-
-    def __init__(self) -> None:
-        self.roots: list[int] = []
-        self.first = array("i")
-        """By row: its first child, or -1."""
-        self.more: dict[int, list[int]] = {}
-        """The further children of rows that have several."""
-        self._taken = 0
-
-    def extend(self, nodes: Sequence[int], parents: Sequence[int]) -> None:
-        """Take in the nodes that follow, of which `parents` tells the parents; all nodes are in `nodes`."""
-        first = self.first
-        first.extend(_NO_CHILD * (len(parents) - len(first)))
-        for row in nodes[self._taken :] if self._taken else nodes:
-            parent = parents[row]
-            if parent == row:
-                self.roots.append(row)
-            elif first[parent] == _NONE:
-                first[parent] = row
-            else:
-                self.more.setdefault(parent, []).append(row)
-        self._taken = len(nodes)
-
-    def children(self, row: int) -> list[int]:
-        """Return the children of a row, in order."""
-        first = self.first[row]
-        return [] if first == _NONE else [first, *self.more.get(row, ())]
-
-
-_NO_CHILD = array("i", [_NONE])
 
 
 def _is_node(name: Name) -> bool:
