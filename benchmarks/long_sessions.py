@@ -40,7 +40,6 @@ TEXT_BYTES = 200
 JUMPS = 0.01
 MAIN, OTHER = 0, 1
 FILES = "copy its files"
-READS = ("last page", "page in the middle", "old turn", "switch")
 
 
 class Turn(NamedTuple):
@@ -219,10 +218,10 @@ def read_cells(task: str, ours: Treering, tables: Tables, count: int) -> Mapping
         return steps.randrange(len(ours.ends))
 
     actions: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
-        READS[0]: (ours.page, partial(tables.read, PAGE)),
-        READS[1]: (partial(ours.page, ours.middle), partial(tables.read, PAGE, tables.middle)),
-        READS[2]: (lambda: ours.old_turn(turn()), lambda: tables.read(tables.window, tables.ends[turn()])),
-        READS[3]: (ours.switch, tables.go),
+        "last page": (ours.page, partial(tables.read, PAGE)),
+        "page in the middle": (partial(ours.page, ours.middle), partial(tables.read, PAGE, tables.middle)),
+        "old turn": (lambda: ours.old_turn(turn()), lambda: tables.read(tables.window, tables.ends[turn()])),
+        "switch": (ours.switch, tables.go),
     }
     cells: dict[Cell, Callable[[], Figures]] = {}
     for what, (one, other) in actions.items():
@@ -256,8 +255,12 @@ def whole(task: str, ours: Treering, count: int) -> Iterator[Mapping[Cell, Figur
 
 def _counted(driver: CountingDriver, action: Callable[[], object]) -> Figures:
     """Time an action; add what its last repetition asked for behind the resume."""
-    figures = once(action)
-    return {**figures, "requests": driver.total, "waits": driver.batches, "down": driver.bytes_down}
+    return {**once(action), **asked(driver)}
+
+
+def asked(driver: CountingDriver) -> Figures:
+    """Return what was asked of a driver since it began to count."""
+    return {"requests": driver.total, "waits": driver.batches, "down": driver.bytes_down}
 
 
 def _head(number: int) -> str:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 import treering
 from benchmarks.contestants.ours import unsynced_store
+from benchmarks.long_sessions import asked
 from benchmarks.measure import Cell, Figures
 from benchmarks.stage import DISK, S3
 from benchmarks.table import OURS, SQLITE
@@ -32,6 +33,7 @@ from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Put
 from treering.storage.run import run
 from treering.store.place import Place
+from treering.store.recent import put_complete
 
 A_DAY = 1_000
 ROWS = 20
@@ -44,7 +46,7 @@ QUERIES = ("first page", "second page", "of one project", "newest")
 class Made(NamedTuple):
     """The objects of one generated session."""
 
-    number: int
+    name: str
     active_ms: int
     project: str
     objects: Mapping[str, bytes]
@@ -73,12 +75,12 @@ def generated(template: Path, count: int, *, appends: bool = True) -> Iterator[M
             keys = SessionKeys("", name, appends)
             objects[keys.latest] = encode_latest(replace(card, marker=marker, marked=active_ms), found.lines)
             objects[keys.tail] = log
-        yield Made(number, active_ms, project, objects)
+        yield Made(name, active_ms, project, objects)
 
 
 def on_disk(folder: Path, template: Path, count: int) -> None:
     """Write generated sessions to a store on disk, with the times of files that go with them."""
-    _begin(unsynced_store(folder))
+    run(put_complete(""), LocalDriver(folder))
     known: set[str] = set()
     for made in generated(template, count):
         for key, data in made.objects.items():
@@ -97,18 +99,10 @@ def in_memory(template: Path, count: int) -> CountingDriver:
     As far as it knows they are all of this moment. So the newest is not asked for: it might be any of them.
     """
     driver = CountingDriver(MemoryDriver())
-    _begin(treering.Store(Place(driver)))
+    run(put_complete(""), driver)
     for made in generated(template, count, appends=False):
         driver.execute(tuple(Put(key, data) for key, data in made.objects.items()))
     return driver
-
-
-def _begin(store: treering.Store) -> None:
-    """Have a store say that each of its sessions has a marker, as a new one does."""
-    with store.session(TEMPLATE) as session:
-        session.append("hello")
-    store.delete(TEMPLATE)
-    store.purge(TEMPLATE)
 
 
 def in_tables(file: Path, template: Path, count: int) -> None:
@@ -119,7 +113,7 @@ def in_tables(file: Path, template: Path, count: int) -> None:
             "CREATE TABLE sessions (name TEXT PRIMARY KEY, project TEXT, title TEXT, updated REAL);"
             "CREATE INDEX by_time ON sessions (updated); CREATE INDEX by_project ON sessions (project, updated);"
         )
-        rows = ((f"s-{m.number:07d}", m.project, f"s-{m.number:07d}", m.active_ms) for m in generated(template, count))
+        rows = ((made.name, made.project, made.name, made.active_ms) for made in generated(template, count))
         database.executemany("INSERT INTO sessions VALUES (?, ?, ?, ?)", rows)
     database.close()
 
@@ -145,14 +139,15 @@ def _tables(file: Path, query: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _asked(driver: CountingDriver, action: Callable[[], object]) -> Figures:
+def _counted(driver: CountingDriver, action: Callable[[], object]) -> Figures:
+    """Count what an action asks for."""
     driver.reset()
     action()
-    return {"requests": driver.total, "waits": driver.batches, "down": driver.bytes_down}
+    return asked(driver)
 
 
 def _timed(driver: CountingDriver, action: Callable[[], object]) -> Figures:
-    return {**once(action), **_asked(driver, action)}
+    return {**once(action), **_counted(driver, action)}
 
 
 def cells(task: str, folder: Path, count: int) -> Mapping[Cell, Callable[[], Figures]]:
@@ -183,4 +178,4 @@ def in_a_bucket(task: str, template: Path, count: int) -> Iterator[Mapping[Cell,
     after = store.sessions(limit=ROWS).after
     for query in QUERIES[:3]:
         then = after if query == "second page" else None
-        yield {Cell(task, f"{query}: {OURS}", S3, count): _asked(driver, partial(_ours, store, query, then))}
+        yield {Cell(task, f"{query}: {OURS}", S3, count): _counted(driver, partial(_ours, store, query, then))}
