@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -19,9 +19,7 @@ from treering.server.route import Query
 from treering.session.payload import decoded_state
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
-
-MESSAGES: Final = frozenset({"message", "custom_message"})
-"""Kinds of nodes that a model sees unless something leaves them out."""
+from treering.transcript.node import MESSAGES
 
 
 class PointQuery(Query, frozen=True, kw_only=True):

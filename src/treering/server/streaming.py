@@ -227,11 +227,7 @@ async def write_piece(call: Call, body: PieceBody) -> StreamPlace:
     async with held.lock:
         writer = held.writer
         if body.offset > writer.offset:
-            raise ConflictError(
-                f"a piece is missing. offset={body.offset}, end={writer.offset}",
-                kind=Kind.STALE,
-                remedy=f"go on from {writer.offset}",
-            )
+            raise _stale("a piece is missing", body.offset, writer)
         await _go_on(call, writer, body, is_new=body.offset == writer.offset)
         return StreamPlace(id=writer.id, offset=writer.offset)
 
@@ -262,11 +258,12 @@ async def write_pieces(call: Call, asked: LinesQuery, body: AsyncIterator[PieceL
 
 def _require_end(writer: AsyncStreamWriter, offset: int) -> None:
     if offset != writer.offset:
-        raise ConflictError(
-            f"the answer ends elsewhere. offset={offset}, end={writer.offset}",
-            kind=Kind.STALE,
-            remedy=f"go on from {writer.offset}",
-        )
+        raise _stale("the answer ends elsewhere", offset, writer)
+
+
+def _stale(said: str, offset: int, writer: AsyncStreamWriter) -> ConflictError:
+    end = writer.offset
+    return ConflictError(f"{said}. offset={offset}, end={end}", kind=Kind.STALE, remedy=f"go on from {end}")
 
 
 async def _go_on(call: Call, writer: AsyncStreamWriter, piece: PieceLine, *, is_new: bool = True) -> int:

@@ -22,6 +22,8 @@ class Here(enum.Enum):
 
 
 HERE: Final = Here.HERE
+MESSAGES: Final = frozenset({"message", "custom_message"})
+"""Kinds of nodes that a model sees unless something leaves them out."""
 """As a draft's parent: the node that the head points to."""
 
 

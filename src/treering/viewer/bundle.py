@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Final
+from graphlib import CycleError, TopologicalSorter
 
 from treering.viewer.assets import assets
 
-MAIN: Final = "main.js"
 _import = re.compile(r'^import \{ ([\w$, ]+) \} from "\./([\w-]+\.js)";$', re.MULTILINE)
 _export = re.compile(r"^export ((?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE)
 _either = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
@@ -37,18 +36,14 @@ def in_order(modules: Mapping[str, str]) -> list[str]:
     Raises:
         ValueError: Modules import each other in a circle.
     """
-    done: dict[str, None] = {}
+    try:
+        return [*TopologicalSorter({name: _imported(text) for name, text in modules.items()}).static_order()]
+    except CycleError as error:
+        raise ValueError(f"modules import each other: {' -> '.join(error.args[1])}") from error
 
-    def visit(name: str, above: tuple[str, ...]) -> None:
-        if name in above:
-            raise ValueError(f"modules import each other: {' -> '.join((*above, name))}")
-        for _, other in _import.findall(modules[name]):
-            if other not in done:
-                visit(other, (*above, name))
-        done[name] = None
 
-    visit(MAIN, ())
-    return [*done]
+def _imported(text: str) -> list[str]:
+    return [name for _, name in _import.findall(text)]
 
 
 def _wrapped(name: str, text: str) -> str:

@@ -72,7 +72,6 @@ export class Conversation {
     const behind = at && at !== leaf ? await this.session.below(leaf, at) : [];
     const last = behind[Math.min(PAGE / 2, behind.length) - 1] ?? (behind.length ? at : leaf);
     const page = await this.page({ node: last, limit: PAGE });
-    await this.session.readUsage(page.rows.map((row) => row.node.id));
     if (asked !== this.asked) return;
     this.stand(leaf);
     this.before = page.before;
@@ -84,9 +83,16 @@ export class Conversation {
     await this.fillWindow();
   }
 
-  /** @param {Record<string, any>} query @returns {Promise<{rows: HistoryRow[], before: string | null}>} */
-  page(query) {
-    return this.session.get("history", { ...query, retracted: this.retracted || undefined });
+  /**
+   * Read rows, newest first, with what their messages took.
+   * @param {Record<string, any>} query
+   * @param {boolean} [again] What is known of that is read again.
+   * @returns {Promise<{rows: HistoryRow[], before: string | null}>}
+   */
+  async page(query, again = false) {
+    const page = await this.session.get("history", { ...query, retracted: this.retracted || undefined });
+    await this.session.readUsage(page.rows.map((/** @type {HistoryRow} */ row) => row.node.id), again);
+    return page;
   }
 
   /** Read more until the window is full. */
@@ -115,7 +121,6 @@ export class Conversation {
     await this.during(async () => {
       const first = this.rows[0]?.node.id;
       const page = await this.page({ node: this.leaf, before: this.before, limit: PAGE });
-      await this.session.readUsage(page.rows.map((row) => row.node.id));
       if (this.rows[0]?.node.id !== first) return;
       this.before = page.before;
       const rows = [...page.rows.reverse(), ...this.rows];
@@ -131,7 +136,6 @@ export class Conversation {
       const last = this.rows.at(-1)?.node.id;
       const next = this.below.slice(0, PAGE);
       const page = await this.page({ node: next.at(-1), limit: next.length });
-      await this.session.readUsage(page.rows.map((row) => row.node.id));
       if (this.rows.at(-1)?.node.id !== last) return;
       const wanted = new Set(next);
       const rows = [...this.rows, ...page.rows.reverse().filter((row) => wanted.has(row.node.id))];
@@ -393,8 +397,7 @@ export class Conversation {
       if ((this.below.at(-1) ?? this.rows.at(-1)?.node.id) === this.leaf) this.below.push(...ids);
       this.stand(leaf);
       const last = this.rows.at(-1)?.node.id;
-      const page = await this.page({ node: last, limit: Math.max(1, this.rows.length) });
-      await this.session.readUsage(page.rows.map((row) => row.node.id), true);
+      const page = await this.page({ node: last, limit: Math.max(1, this.rows.length) }, true);
       if (this.rows.at(-1)?.node.id !== last) return;
       this.adopt(page.rows.reverse());
       this.anchor.during(() => this.layout());

@@ -184,15 +184,6 @@ export class Writing {
     });
   }
 
-  async rename() {
-    const title = await askText("Title", this.session.card?.info.title || "", { empty: true });
-    if (title === null) return;
-    await this.attempt(async () => {
-      await this.session.send("PATCH", "", { title });
-      await this.page.refresh();
-    });
-  }
-
   /**
    * The field below a conversation. It goes on from the end that is shown: on the head that stands there, or else on a branch.
    * @param {() => string | null} leaf

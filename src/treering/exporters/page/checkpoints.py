@@ -57,14 +57,12 @@ class Checkpoints:
     Args:
         chosen: What goes into the page.
         wanted: Takes notes of what their contexts need.
-        first_seen: How many items to remember of each context.
     """
 
-    def __init__(self, chosen: Chosen, wanted: Wanted, first_seen: int) -> None:
+    def __init__(self, chosen: Chosen, wanted: Wanted) -> None:
         self._chosen = chosen
         self._every = chosen.whole.all_checkpoints
         self._wanted = wanted
-        self._first_seen = first_seen
         self._known: OrderedDict[str, Checkpoint] = OrderedDict()
         self.names: Sequence[str] = [*chosen.index.all_checkpoints]
         self.numbers: dict[str, int] = {}
@@ -138,7 +136,7 @@ class Checkpoints:
         self.places.append(entry.at)
         if name in self._chosen.index.pruned:
             self.hidden.append(self.numbers[name])
-        first = checkpoint.context.items[: self._first_seen]
+        first = checkpoint.context.items[: self._chosen.first_seen or 0]
         self.beginnings[name] = Beginning(first, checkpoint.context.settings)
         return write_form(form)
 

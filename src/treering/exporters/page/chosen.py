@@ -6,6 +6,7 @@ from array import array
 
 import msgspec
 
+from treering.checkpoint.policy import Policy
 from treering.errors import NotFoundError
 from treering.format.record import Skeleton
 from treering.format.skeletons import Skeletons
@@ -24,12 +25,16 @@ class Chosen:
         whole: The index of the session.
         index: Of the records that were chosen.
         heads: Those that the page shows, the current one being that it opens at.
+        policy: Chooses what the model sees.
     """
 
-    def __init__(self, whole: Index, index: Index, heads: Heads) -> None:
+    def __init__(self, whole: Index, index: Index, heads: Heads, policy: Policy) -> None:
         self.whole = whole
         self.index = index
         self.heads = heads
+        self.policy = policy
+        self.first_seen: int | None = getattr(policy, "first_seen", None)
+        """How many of the first items of a context the policy looks at when a node is added; None: it does not say."""
         self.rows = [*index.graph.rows]
         """By number: its row in the graph."""
         self.ids = [*index.graph.ids]
@@ -68,17 +73,18 @@ def choose(reader: Readable, branch: str | None) -> Steps[Chosen]:
     Raises:
         NotFoundError: There is no such head.
     """
-    index = yield from reader.replica.index()
+    index, policy = (yield from reader.replica.index()), reader.replica.policy
     heads = reader.replica.state.heads
     heads = index.heads if heads.placed is None else heads
     if branch is None:
-        return Chosen(index, index, heads)
+        return Chosen(index, index, heads, policy)
     if branch not in heads.heads:
         raise NotFoundError(f"no such head. head={branch!r}, known={sorted(heads.heads)!r}", kind=Kind.HEAD)
     tip = heads.heads[branch]
     placed = {name: place for name, place in (heads.placed or {}).items() if name == branch}
     kept = Index(Skeletons(_on_path(index, tip)))
-    return Chosen(index, kept, msgspec.structs.replace(heads, heads={branch: tip}, current=branch, placed=placed))
+    heads = msgspec.structs.replace(heads, heads={branch: tip}, current=branch, placed=placed)
+    return Chosen(index, kept, heads, policy)
 
 
 def _on_path(index: Index, tip: str | None) -> list[Skeleton]:

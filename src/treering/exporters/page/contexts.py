@@ -67,19 +67,6 @@ class ChangeForm(msgspec.Struct, omit_defaults=True):
     that of this node."""
 
 
-def first_seen(reader: Readable) -> Steps[int]:
-    """How many of the first items of a context the policy looks at when a node is added."""
-    yield from ()
-    seen: int = getattr(reader.replica.policy, "first_seen", 0)
-    return seen
-
-
-def policy_of(reader: Readable) -> Steps[str]:
-    """The name of the policy that chooses what the model sees."""
-    yield from ()
-    return reader.replica.policy.name
-
-
 def contexts_of(reader: Readable, chosen: Chosen, beginnings: Mapping[str, Beginning]) -> Steps[Contexts]:
     """Compute what the model sees at each node.
 
@@ -105,8 +92,7 @@ class Contexts:
     def __init__(self, reader: Readable, chosen: Chosen, beginnings: Mapping[str, Beginning]) -> None:
         self._reader = reader
         self._chosen = chosen
-        self._policy = reader.replica.policy
-        self._first_seen: int | None = getattr(self._policy, "first_seen", None)
+        self._policy, self._first_seen = chosen.policy, chosen.first_seen
         self._beginnings = beginnings
         every = chosen.index.all_checkpoints.rows
         targets = chosen.graph.skeletons.targets(sorted(every.values()))
@@ -264,8 +250,7 @@ class Contexts:
                     wanted.views[number].add(view)
         found: list[Raw] = []
         for code, change in enumerate(self._changes):
-            held = change.start if change.start is not None else None
-            checkpoint = UNKNOWN if held is None else numbers[held]
+            checkpoint = UNKNOWN if change.start is None else numbers[change.start]
             if code in moved:
                 there = self._held[moved[code]]
                 checkpoint = NONE if there is None else numbers[there]

@@ -23,13 +23,14 @@ from treering.exporters.page.blocks import Blocks, element
 from treering.exporters.page.card import card
 from treering.exporters.page.checkpoints import AT_ONCE, Checkpoints
 from treering.exporters.page.chosen import Chosen, choose
-from treering.exporters.page.contexts import Contexts, contexts_of, first_seen, policy_of
+from treering.exporters.page.contexts import Contexts, contexts_of
 from treering.exporters.page.document import foot, head
 from treering.exporters.page.elements import Wanted
 from treering.exporters.page.images import is_image, without_images
 from treering.exporters.page.nodes import batches, node_forms
 from treering.kinds import Kind
 from treering.storage.atomic import write_atomically
+from treering.transcript.node import MESSAGES
 from treering.transcript.tree import Outline
 
 VERSION: Final = 1
@@ -37,8 +38,6 @@ VERSION: Final = 1
 ROWS_IN_BLOCK: Final = 200
 """Rows of the tree in a block: as many as the viewer asks for at once."""
 PROBLEMS_MAX: Final = 500
-MESSAGES: Final = frozenset({"message", "custom_message"})
-"""Kinds of nodes that a model sees unless something leaves them out."""
 
 
 class ExportedPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +138,7 @@ class _Page:
         """Yield the document, piece by piece."""
         view, chosen, wanted = self._view, self.chosen, self._wanted
         yield head()
-        points = Checkpoints(chosen, wanted, view.perform(first_seen))
+        points = Checkpoints(chosen, wanted)
         for first in range(0, len(points.names), AT_ONCE):
             yield from self._checkpoints.add(view.perform(points.write, points.names[first : first + AT_ONCE]))
         yield from self._checkpoints.end()
@@ -189,7 +188,7 @@ class _Page:
         blocks = {"nodes": self._nodes.firsts, "tree": self._rows.firsts, "checkpoints": self._checkpoints.firsts}
         index = _Index(
             version=VERSION,
-            policy=self._view.perform(policy_of),
+            policy=chosen.policy.name,
             card=Raw(card(self._view, chosen, contexts)),
             ids=[*chosen.ids],
             parents=[*chosen.parents],

@@ -46,10 +46,10 @@ from treering.session.reader import Readable
 from treering.session.state import ORIGIN
 from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
-from treering.transcript.node import Draft
+from treering.transcript.node import MESSAGES, Draft
 
 _NOT_WRITTEN: Final = frozenset({"card", "import", "origin", "exported", "link", "damage", "stream", "stream_end"})
-_PERSISTED: Final = frozenset({"message", "custom_message", "branch_summary", "compaction", "model_change", "usage"})
+_PERSISTED: Final = MESSAGES | {"branch_summary", "compaction", "model_change", "usage"}
 """Kinds that are part of the document: as a message, or in a counter."""
 _NUMBERS: Final = {
     "input": "InputTokens",
@@ -270,7 +270,7 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
     shown = set(context.nodes)
     left: Counter[tuple[str, str]] = Counter()
     for draft in (each.draft for each in records):
-        if draft.type == "node" and draft.kind in ("message", "custom_message") and draft.id not in shown:
+        if draft.type == "node" and draft.kind in MESSAGES and draft.id not in shown:
             left[draft.kind, "not in the context, and evva keeps no history"] += 1
         elif draft.kind not in (*_PERSISTED, "card", "exported", "import", "origin"):
             left[draft.kind, "evva has no such record"] += 1

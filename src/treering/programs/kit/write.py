@@ -22,7 +22,7 @@ from treering.programs.common.target import Composed, LeftOut
 from treering.programs.kit.policy import parts_of, role_in_kit, sent
 from treering.programs.kit.read import NAME, VERSION, are_readable
 from treering.store.info import SessionInfo
-from treering.transcript.node import Draft
+from treering.transcript.node import MESSAGES, Draft
 
 _SAID: Final = frozenset({"label", "title", "extension"})
 """Notes that kit's format can hold."""
@@ -60,7 +60,7 @@ class _Kit:
         """Return a record as kit would have written it."""
         if draft.type == "note" and draft.kind not in _SAID:
             return None
-        if draft.kind in ("message", "custom_message"):
+        if draft.kind in MESSAGES:
             self._unsent |= {(draft.id, part) for part in _unsent(fields_of(draft.payload))}
         adapt = _ADAPTED.get(draft.kind, _as_data)
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})
