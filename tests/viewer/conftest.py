@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.server.clients import Serving, serving
 from tests.viewer.browser import Browser, browsing
+from tests.viewer.conversations import Own
 from tests.viewer.sample import Sample, record
 
 import treering
@@ -50,8 +51,14 @@ def server(shop: Path, sample: Sample) -> Iterator[Serving]:
 
 
 @pytest.fixture
-def own(browser: Browser, tmp_path: Path) -> Iterator[tuple[treering.Store, Serving]]:
+def place(tmp_path: Path) -> str:
+    """Where a test has a store for itself."""
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def own(browser: Browser, place: str) -> Iterator[Own]:
     """An empty store, and a server on which everything can be changed. The page is left before the server stops."""
-    with treering.open(tmp_path / "store") as store, serving(tmp_path / "store") as found:
+    with treering.open(place) as store, serving(place) as found:
         yield store, found
         browser.driver.get("about:blank")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tests.server.clients import Serving, serving
 from tests.viewer.browser import Browser, browsing
+from tests.viewer.conversations import address
 from tests.viewer.sample import Sample, record
-from tests.viewer.test_viewer import address
 
 import treering
 

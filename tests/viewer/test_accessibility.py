@@ -12,9 +12,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from tests.server.clients import Serving, serving
 from tests.viewer.browser import Browser
+from tests.viewer.conversations import Own, address
 from tests.viewer.killed import killed_writer
 from tests.viewer.sample import Sample, record
-from tests.viewer.test_viewer import address
 
 import treering
 from treering.exporters import export_page
@@ -90,17 +90,7 @@ def states(browser: Browser, full: Writable) -> Iterator[str]:
     browser.type("#search", "changelog")
     browser.see("section[aria-label='Found in messages'] .card")
     yield "search"
-    browser.open(address(server, f"#/s/shop/n/{sample.end}"))
-    browser.see("article.selected")
-    yield "conversation"
-    browser.driver.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    yield "unfolded"
-    browser.driver.execute_script("document.querySelector('.session').classList.remove('no-tree')")
-    browser.see(".tree-row", "Compaction")
-    yield "tree"
-    browser.driver.execute_script("document.querySelector('article.selected .menu-button').click()")
-    browser.see(".menu-item")
-    yield "menu"
+    yield from conversation(browser, address(server, f"#/s/shop/n/{sample.end}"))
     browser.press(".menu-item", "Label")
     browser.see("dialog input")
     yield "dialog"
@@ -124,6 +114,21 @@ def states(browser: Browser, full: Writable) -> Iterator[str]:
     yield "failed"
 
 
+def conversation(browser: Browser, page: str) -> Iterator[str]:
+    """Open a conversation at a message, what is folded there, the tree beside it and a menu, and name each."""
+    browser.open(page)
+    browser.see("article.selected")
+    yield "conversation"
+    browser.driver.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    yield "unfolded"
+    browser.driver.execute_script("document.querySelector('.session').classList.remove('no-tree')")
+    browser.see(".tree-row", "Compaction")
+    yield "tree"
+    browser.driver.execute_script("document.querySelector('article.selected .menu-button').click()")
+    browser.see(".menu-item")
+    yield "menu"
+
+
 def panels(browser: Browser) -> Iterator[str]:
     """Open each of the panels, and name it."""
     shown = {
@@ -141,16 +146,7 @@ def panels(browser: Browser) -> Iterator[str]:
 
 def states_of_file(browser: Browser, page: Path, sample: Sample) -> Iterator[str]:
     """Bring a page that was exported into each of its states, and name it."""
-    browser.open(f"{page.as_uri()}#/s/file/n/{sample.end}")
-    browser.see("article.selected")
-    yield "conversation"
-    browser.driver.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    browser.driver.execute_script("document.querySelector('.session').classList.remove('no-tree')")
-    browser.see(".tree-row", "Compaction")
-    yield "unfolded, with the tree"
-    browser.driver.execute_script("document.querySelector('article.selected .menu-button').click()")
-    browser.see(".menu-item")
-    yield "menu"
+    yield from conversation(browser, f"{page.as_uri()}#/s/file/n/{sample.end}")
     browser.driver.execute_script("document.getElementById('menu').hidePopover()")
     yield from panels(browser)
     browser.driver.execute_script(f"location.hash = '#/s/file/compare/{sample.end}/{sample.edited}'")
@@ -191,7 +187,7 @@ def test_no_state_of_an_exported_page_breaks_a_rule(
         export_page(store.view("shop"), tmp_path / "shop.html")
     seen, found = breaches(page, states_of_file(page, tmp_path / "shop.html", full.sample), size)
     assert found == {}
-    assert len(seen) == 9
+    assert len(seen) == 10
 
 
 def test_axe_notices_what_is_broken(page: Browser, full: Writable) -> None:
@@ -281,7 +277,7 @@ def test_the_tree_and_the_panels_are_used_by_keys(page: Browser, full: Writable)
 
 
 @pytest.mark.parametrize("leave", [Keys.ESCAPE, Keys.ENTER], ids=["cancel", "save"])
-def test_the_focus_returns_after_a_dialog(page: Browser, own: tuple[treering.Store, Serving], leave: str) -> None:
+def test_the_focus_returns_after_a_dialog(page: Browser, own: Own, leave: str) -> None:
     """After a label was given or not, the focus is at the message whose menu was used."""
     store, server = own
     with store.session("s") as session:

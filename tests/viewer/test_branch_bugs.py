@@ -5,43 +5,17 @@ An edit of the first message, and two tabs that send at one place, are tested in
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
-from selenium.common.exceptions import TimeoutException
-from tests.server.clients import Serving
 from tests.storage.processes import finish, start
 from tests.viewer.browser import Browser
-from tests.viewer.test_viewer import address
+from tests.viewer.conversations import Own, address, shows, talk, texts
 
 import treering
-from treering.api.store import Store
 
 pytestmark = pytest.mark.xdist_group("browser")
-Own = tuple[Store, Serving]
-
-
-def talk(store: Store, *texts: str, name: str = "s") -> Sequence[str]:
-    """A session with turns of the user and of the model; the ids of its messages."""
-    turns = [(treering.user, treering.assistant)[at % 2](text) for at, text in enumerate(texts)]
-    with store.session(name) as session:
-        return session.append(*turns).nodes
-
-
-def texts(store: Store, head: str, name: str = "s") -> list[str]:
-    """What a branch says, from its beginning."""
-    rows = store.view(name).history(head=head).rows
-    return [row.node.payload["content"] for row in reversed(rows)]
-
-
-def shows(browser: Browser, *wanted: str) -> None:
-    """Wait until the conversation has these messages and no others."""
-    with contextlib.suppress(TimeoutException):  # then it is said below what is there
-        browser.until(lambda _: browser.messages() == list(wanted))
-    assert browser.messages() == list(wanted)
 
 
 def test_regenerate_while_an_answer_is_written(browser: Browser, own: Own) -> None:

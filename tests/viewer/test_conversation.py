@@ -8,14 +8,13 @@ import pytest
 from selenium.webdriver.common.by import By
 from tests.server.clients import Serving
 from tests.viewer.browser import Browser
+from tests.viewer.conversations import Own, address
 from tests.viewer.sample import Sample, png
-from tests.viewer.test_viewer import address
 
 import treering
 
 pytestmark = pytest.mark.xdist_group("browser")
 
-Own = tuple[treering.Store, Serving]
 
 WHOLE = """
 const box = arguments[0].getBoundingClientRect();

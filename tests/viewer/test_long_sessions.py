@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 from tests.server.clients import Serving, serving
 from tests.viewer.browser import Browser
-from tests.viewer.test_viewer import address
+from tests.viewer.conversations import address
 
 import treering
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.server.clients import Serving, serving
+from tests.server.clients import serving
 from tests.viewer.browser import Browser
+from tests.viewer.conversations import Own, address
 from tests.viewer.killed import killed_writer
-from tests.viewer.test_viewer import address
 
 import treering
 
 pytestmark = pytest.mark.xdist_group("browser")
-
-Own = tuple[treering.Store, Serving]
 
 
 @pytest.fixture

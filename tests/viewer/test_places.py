@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.server.clients import serving
 from tests.servers import S3Server, seaweedfs
 from tests.viewer.browser import Browser
-from tests.viewer.test_branch_bugs import Own, shows, talk, texts
-from tests.viewer.test_viewer import address
+from tests.viewer.conversations import Own, address, shows, shows_an_answer_grow, talk, texts
 
 import treering
 
@@ -32,14 +29,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     }.items():
         monkeypatch.setenv(name, value)
     return f"s3://{there.bucket}/{tmp_path.name}"
-
-
-@pytest.fixture
-def own(browser: Browser, place: str) -> Iterator[Own]:
-    """An empty store there, and a server of it."""
-    with treering.open(place) as store, serving(place) as found:
-        yield store, found
-        browser.driver.get("about:blank")
 
 
 def test_a_session_is_found_and_edited_and_its_versions_are_turned(browser: Browser, own: Own) -> None:
@@ -66,17 +55,7 @@ def test_an_answer_grows_and_others_are_heard(browser: Browser, own: Own) -> Non
     store, server = own
     talk(store, "count")
     with store.session("s", shared=True) as session:
-        with session.stream() as answer:
-            answer.write("one, ")
-            answer.flush()
-            browser.open(address(server, "#/s/s"))
-            browser.see("article.open", "one,")
-            answer.write("two, ")
-            answer.flush()
-            browser.see("article.open", "one, two,")
-            browser.open(address(server, "#/s/s"))
-            browser.see("article.open", "one, two,")
-            answer.write("three")
+        shows_an_answer_grow(browser, address(server, "#/s/s"), session)
         shows(browser, "count", "one, two, three")
         session.append(treering.user("thanks"))
     shows(browser, "count", "one, two, three", "thanks")

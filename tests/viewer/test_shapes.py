@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.server.clients import Serving
 from tests.viewer.browser import Browser
-from tests.viewer.test_viewer import address
+from tests.viewer.conversations import Own, address
 
 import treering
 
@@ -87,7 +86,7 @@ TURNS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def test_every_known_shape_shows_a_call_with_its_result(browser: Browser, own: tuple[treering.Store, Serving]) -> None:
+def test_every_known_shape_shows_a_call_with_its_result(browser: Browser, own: Own) -> None:
     """Of each shape the text is shown, and the result under its call, with the argument that says most."""
     store, server = own
     for name, turns in TURNS.items():

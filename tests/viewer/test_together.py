@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.storage.processes import start
 from tests.viewer.browser import Browser
-from tests.viewer.test_branch_bugs import Own, shows, talk, texts
-from tests.viewer.test_viewer import address
+from tests.viewer.conversations import Own, address, shows, talk, texts
 
 pytestmark = pytest.mark.xdist_group("browser")
 HOLD = (

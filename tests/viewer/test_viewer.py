@@ -8,6 +8,7 @@ import re
 import pytest
 from tests.server.clients import Serving
 from tests.viewer.browser import Browser
+from tests.viewer.conversations import Own, address, shows_an_answer_grow
 from tests.viewer.sample import HOSTILE, Sample
 
 import treering
@@ -15,11 +16,6 @@ from treering.viewer import assets
 
 pytestmark = pytest.mark.xdist_group("browser")
 ASSETS = {name: asset.data.decode() for name, asset in assets().items()}
-
-
-def address(server: Serving, route: str = "#/") -> str:
-    """The address of a page, with the token as `treering serve` prints it."""
-    return f"{server.address}/{route}&token={server.token}"
 
 
 def test_all_files_together_are_small() -> None:
@@ -160,7 +156,7 @@ def test_where_nothing_can_be_changed_nothing_offers_to(browser: Browser, server
     assert browser.all("form.composer") == []
 
 
-def test_an_edit_becomes_another_version(browser: Browser, own: tuple[treering.Store, Serving]) -> None:
+def test_an_edit_becomes_another_version(browser: Browser, own: Own) -> None:
     """Editing the first message makes a second version of it; the first stays, one arrow away, with its answer."""
     store, server = own
     with store.session("s") as session:
@@ -178,7 +174,7 @@ def test_an_edit_becomes_another_version(browser: Browser, own: tuple[treering.S
     assert roots == ["to the sea?", "to the mountains?"]
 
 
-def test_two_tabs_that_send_at_one_place_lose_nothing(browser: Browser, own: tuple[treering.Store, Serving]) -> None:
+def test_two_tabs_that_send_at_one_place_lose_nothing(browser: Browser, own: Own) -> None:
     """What is sent goes behind the message that is shown, or beside what another one recorded there meanwhile."""
     store, server = own
     with store.session("s") as session:
@@ -194,7 +190,7 @@ def test_two_tabs_that_send_at_one_place_lose_nothing(browser: Browser, own: tup
     browser.see("article.message", "cancel it")
 
 
-def test_what_others_record_appears(browser: Browser, own: tuple[treering.Store, Serving]) -> None:
+def test_what_others_record_appears(browser: Browser, own: Own) -> None:
     """A message that another process appends is shown without a reload, and so is a title."""
     store, server = own
     with store.session("s") as session:
@@ -209,27 +205,17 @@ def test_what_others_record_appears(browser: Browser, own: tuple[treering.Store,
     browser.see("h1", "A question")
 
 
-def test_an_answer_is_shown_while_it_is_written(browser: Browser, own: tuple[treering.Store, Serving]) -> None:
+def test_an_answer_is_shown_while_it_is_written(browser: Browser, own: Own) -> None:
     """Pieces of an answer appear as they come, also after the page was loaded again; at the end it is a message."""
     store, server = own
     with store.session("s", shared=True) as session:
         session.append(treering.user("count"))
-        with session.stream(role="assistant") as answer:
-            answer.write("one, ")
-            answer.flush()
-            browser.open(address(server, "#/s/s"))
-            browser.see("article.open", "one,")
-            answer.write("two, ")
-            answer.flush()
-            browser.see("article.open", "one, two,")
-            browser.open(address(server, "#/s/s"))
-            browser.see("article.open", "one, two,")
-            answer.write("three")
+        shows_an_answer_grow(browser, address(server, "#/s/s"), session)
         browser.see("article.message:not(.open)", "one, two, three")
         browser.gone("article.open")
 
 
-def test_a_long_session_keeps_few_elements_on_the_page(browser: Browser, own: tuple[treering.Store, Serving]) -> None:
+def test_a_long_session_keeps_few_elements_on_the_page(browser: Browser, own: Own) -> None:
     """Of 3,000 messages and 300 branches only what is in the window is on the page, and its beginning is reached."""
     store, server = own
     with store.session("long") as session:
@@ -249,7 +235,7 @@ def test_a_long_session_keeps_few_elements_on_the_page(browser: Browser, own: tu
     assert len(browser.all("article.message")) <= 160
 
 
-def test_a_page_of_a_session_that_is_gone_says_so(browser: Browser, own: tuple[treering.Store, Serving]) -> None:
+def test_a_page_of_a_session_that_is_gone_says_so(browser: Browser, own: Own) -> None:
     """A session that is deleted while it is shown is said to be; one that never was is an error with a way back."""
     store, server = own
     with store.session("s") as session:
