@@ -22,9 +22,9 @@ class Here(enum.Enum):
 
 
 HERE: Final = Here.HERE
+"""As a draft's parent: the node that the head points to."""
 MESSAGES: Final = frozenset({"message", "custom_message"})
 """Kinds of nodes that a model sees unless something leaves them out."""
-"""As a draft's parent: the node that the head points to."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
