@@ -19,7 +19,7 @@ from treering.checkpoint.policies import DEFAULT_POLICY
 from treering.checkpoint.resolve import apply_body, needs, resolve
 from treering.errors import CorruptError, UsageError
 from treering.format import record
-from treering.format.record import Record
+from treering.format.record import BRIEF_BYTES_MAX, Record
 from treering.format.values import encode
 from treering.ids import new_id
 
@@ -133,6 +133,30 @@ def test_every_checkpoint_of_a_tree_is_read_as_it_was_written(plan: list[Step]) 
         found = shelf.read(identifier)
         assert told(found) == told(expected)
         assert bookkeeping(found) == bookkeeping(shelf.written[identifier])
+
+
+@given(st.lists(steps, min_size=1, max_size=14))
+def test_the_brief_of_a_full_record_names_what_it_needs(plan: list[Step]) -> None:
+    """So whoever has the graph reads the records of a checkpoint together. A delta names none."""
+    shelf, model = play(plan)
+    for identifier in model:
+        assert sorted(shelf.entries[identifier].needs) == sorted(needs(shelf.record(identifier)))
+
+
+@pytest.mark.parametrize(("label", "count"), [(None, 13), ("x" * 300, 5)])
+def test_a_brief_names_as_many_as_it_has_room_for(label: str | None, count: int) -> None:
+    """Label, step and metadata come first; the body names all."""
+    shelf, parent, state = Shelf(), None, dict[str, bytes]()
+    for number in range(40):
+        state = {f"k{key}": b"1" for key in range(number + 1)}
+        new = Checkpoint(id=f"{number:032}", parent=parent, head="main", node=None, state=state)
+        shelf.put(new)
+        parent = new.id
+    last = Checkpoint(id="n", parent=parent, head="main", node=None, state=state, label=label)
+    assert len(shelf.put(last, navigated=True).brief) <= BRIEF_BYTES_MAX
+    assert len(shelf.entries["n"].needs) == count
+    assert len(needs(shelf.record("n"))) == 40
+    assert shelf.read("n").state == state
 
 
 LARGEST = 640

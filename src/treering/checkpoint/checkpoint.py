@@ -7,7 +7,7 @@ Checkpoints form a tree of their own, by parents. In the journal each is a small
 |---------------------|------------------------------------------------------------------------------------|
 | `id`, `parent`      | the checkpoint, and the one it is a change of                                        |
 | `head`, `target`    | the head it was made on, and that head's node                                        |
-| `brief`             | `full`, `label`, `step`, `metadata`, each only if there is something to say          |
+| `brief`             | `full`, `label`, `step`, `metadata`, `needs`, each only if there is something to say |
 | `body`              | what changed, or all of it; see below                                                |
 
 Values (state, manager, settings, messages edited inline) are JSON already and are embedded as they are. A change:
@@ -23,7 +23,8 @@ Values (state, manager, settings, messages edited inline) are JSON already and a
      "policy":"default@1"}
 
 For the rest of the state, `keys` names the checkpoint whose record holds the value in its own `set`; `manager_at` does
-so for `manager`. An item is the id of its node, or an object with `node` and a `view`, a `message` or both.
+so for `manager`. `needs` in the brief names them, too, so that these records are read together with the full one. An
+item is the id of its node, or an object with `node` and a `view`, a `message` or both.
 """
 
 from collections.abc import Mapping
@@ -223,6 +224,8 @@ class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Position of the record."""
     length: int
     """Bytes of the record."""
+    needs: tuple[str, ...] = ()
+    """Of a full record: the checkpoints whose records hold values that it names, as many as its brief has room for."""
 
     def with_label(self, label: str | None) -> "CheckpointInfo":
         """Return the entry with a label given later."""
@@ -233,6 +236,7 @@ def entry_of(skeleton: Skeleton) -> CheckpointInfo:
     """Return the entry of a checkpoint record; fields of its brief with other types count as missing."""
     brief = read_brief(skeleton)
     label, step, metadata = brief.get("label"), brief.get("step"), brief.get("metadata")
+    needs = brief.get("needs")
     return CheckpointInfo(
         id=skeleton.id,
         parent=skeleton.parent,
@@ -245,6 +249,7 @@ def entry_of(skeleton: Skeleton) -> CheckpointInfo:
         time_ms=skeleton.time,
         at=skeleton.at,
         length=skeleton.length,
+        needs=tuple(name for name in needs if isinstance(name, str)) if isinstance(needs, list) else (),
     )
 
 

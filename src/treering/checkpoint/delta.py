@@ -5,8 +5,8 @@ is shorter by half; the context is written as splices. A record mentions nothing
 Rule 2: a full record is written when the deltas since the last one are larger than a full one, in which patched values
 count twice, so that one that only grows is not repeated; also for a checkpoint without a parent, and after navigation.
 Never after a fixed number: contexts differ in size by a factor of a thousand.
-Rule 3: a full record repeats no value of the state that a record holds: it names that record. A reader follows one
-reference, never a chain. So it holds the values themselves that were patched since they were written.
+Rule 3: a full record repeats no value of the state that a record holds: it names that record, in its brief, too. A
+reader follows one reference, never a chain. So it holds the values that were patched since they were written.
 Rule 4: if a full record would exceed the limit of a record and a delta would not, the delta is written. If both exceed
 it, the checkpoint is written in steps, each a delta to the one before.
 
@@ -38,6 +38,7 @@ from treering.format.splices import splice_diff
 from treering.format.values import encode
 
 _NULL = b"null"
+_NEEDS_MAX = 14  # ids of 32 characters; a brief has no room for more
 _ITEM_BYTES = 32  # for quotes, names of fields and the like around each value
 
 
@@ -268,9 +269,14 @@ def _encode_brief(checkpoint: Checkpoint, *, full: bool) -> bytes:
         "step": checkpoint.step,
         "metadata": checkpoint.metadata or None,
     }
-    brief = encode({name: value for name, value in fields.items() if value is not None})
+    told = {name: value for name, value in fields.items() if value is not None}
+    brief = encode(told)
     if len(brief) > BRIEF_BYTES_MAX:
         raise UsageError(
             f"label and metadata are too large, put them into the state. bytes={len(brief)}, max={BRIEF_BYTES_MAX}"
         )
-    return brief
+    origins = dict.fromkeys([*checkpoint.origins.values(), checkpoint.manager_at]) if full else {}
+    needs = [name for name in origins if name not in (None, checkpoint.id)][:_NEEDS_MAX]
+    while needs and len(brief := encode(told | {"needs": needs})) > BRIEF_BYTES_MAX:
+        needs.pop()
+    return brief if needs else encode(told)

@@ -318,18 +318,27 @@ class Content:
         others = [name for name in checkpoints if name not in known]
         if not others:
             return [known[name] for name in checkpoints]
-        chains = yield from self._replica.ask(lambda look: look.chains(others))
-        # What a full record does not repeat is most often in the one before it, perhaps at the end of another frame.
-        before = {max(0, chain[0].at - 1) for chain in chains}
-        lines = yield from self._replica.lines_at(before.union(entry.at for chain in chains for entry in chain))
-        read = [decode_record(line) for line in lines.values()]
-        records = {record.id: record for record in read if record.type == "checkpoint"}
+        chains, beside = yield from self._replica.ask(lambda look: _chains(look, others))
+        lines = yield from self._replica.lines_at({entry.at for entry in beside}.union(*_places(chains)))
+        records = {record.id: record for record in map(decode_record, lines.values())}
         referred = {name for chain in chains for name in needs(records[chain[0].id])}
         more = yield from self._checkpoint_lines(referred - records.keys())
         records |= {name: decode_record(line) for name, line in more.items()}
         for chain in chains:
             _ = resolve([records[entry.id] for entry in chain], records.__getitem__, known)
         return [known[name] for name in checkpoints]
+
+
+def _chains(look: Lookup, checkpoints: Sequence[str]) -> Steps[tuple[list[list[CheckpointInfo]], list[CheckpointInfo]]]:
+    """The chains of some checkpoints, and what the briefs of the full records say is needed beside."""
+    chains = yield from look.chains(checkpoints)
+    here = {entry.id for chain in chains for entry in chain}
+    beside = {name for chain in chains for name in chain[0].needs} - here
+    return chains, (yield from look.all_checkpoints(sorted(beside)))
+
+
+def _places(chains: Iterable[Iterable[CheckpointInfo]]) -> list[list[int]]:
+    return [[entry.at for entry in chain] for chain in chains]
 
 
 def _start(

@@ -1,4 +1,7 @@
-"""A plugin for the test run of LangGraph's own tests: every saver and every store they ask for is one of ours."""
+"""A plugin for the test run of LangGraph's own tests: every saver and every store they ask for is one of ours.
+
+With a bucket, what they would have in memory is there, and tests of other savers are left out.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import s3fs
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -26,19 +30,27 @@ TAKEN = {"sync_checkpointer", "async_checkpointer", "sync_store", "async_store"}
 """Fixtures of LangGraph's tests."""
 
 made = 0
+filesystem: Any = None
+bucket = ""
 
 
-def _saver(target: str, serde: Any = None) -> TreeringSaver:
+def _in_memory() -> treering.Store:
+    """A new store in memory, or in the bucket."""
+    name = os.urandom(8).hex()
+    return treering.open(filesystem, path=f"{bucket}/{name}") if filesystem else treering.open(f"memory://{name}")
+
+
+def _saver(opened: treering.Store, serde: Any = None) -> TreeringSaver:
     """A saver on a new store; its serializer makes objects of any type, as that of LangGraph's own savers does."""
     global made  # noqa: PLW0603  # of one process
     made += 1
-    return TreeringSaver(treering.open(target), serde=serde if serde is not None else JsonPlusSerializer())
+    return TreeringSaver(opened, serde=serde if serde is not None else JsonPlusSerializer())
 
 
 @contextmanager
 def memory() -> Iterator[TreeringSaver]:
-    """In memory."""
-    with _saver(f"memory://{os.urandom(8).hex()}") as saver:
+    """In memory, or in the bucket."""
+    with _saver(_in_memory()) as saver:
         theirs._apply_strict_msgpack(saver)
         yield saver
 
@@ -46,7 +58,7 @@ def memory() -> Iterator[TreeringSaver]:
 @contextmanager
 def disk() -> Iterator[TreeringSaver]:
     """On disk."""
-    with tempfile.TemporaryDirectory() as folder, _saver(folder) as saver:
+    with tempfile.TemporaryDirectory() as folder, _saver(treering.open(folder)) as saver:
         theirs._apply_strict_msgpack(saver)
         yield saver
 
@@ -56,7 +68,7 @@ def encrypted() -> Iterator[TreeringSaver]:
     """On disk, with a serializer that encrypts."""
     strict = {"serde": theirs._strict_msgpack_serde()} if theirs.STRICT_MSGPACK else {}
     serde = EncryptedSerializer.from_pycryptodome_aes(key=b"1234567890123456", **strict)
-    with tempfile.TemporaryDirectory() as folder, _saver(folder, serde) as saver:
+    with tempfile.TemporaryDirectory() as folder, _saver(treering.open(folder), serde) as saver:
         yield saver
 
 
@@ -69,10 +81,10 @@ async def awaited() -> AsyncIterator[TreeringSaver]:
 
 @contextmanager
 def store() -> Iterator[TreeringStore]:
-    """A store in memory, whose serializer makes objects of any type, as LangGraph's own store keeps them."""
+    """A store in memory or in the bucket, whose serializer makes objects of any type, as LangGraph's own has them."""
     global made  # noqa: PLW0603  # of one process
     made += 1
-    with TreeringStore(treering.open(f"memory://{os.urandom(8).hex()}"), serde=JsonPlusSerializer()) as opened:
+    with TreeringStore(_in_memory(), serde=JsonPlusSerializer()) as opened:
         yield opened
 
 
@@ -84,15 +96,31 @@ theirs._checkpointer_sqlite_aio = awaited
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where to write the results."""
+    """Where to write the results, and where stores are."""
     parser.addoption("--treering-report")
+    parser.addoption("--treering-s3", help="JSON: what s3fs needs, and a bucket")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Connect to the bucket."""
+    global bucket, filesystem  # noqa: PLW0603  # of one process
+    if given := config.getoption("--treering-s3"):
+        options = json.loads(given)
+        bucket = options.pop("bucket")
+        filesystem = s3fs.S3FileSystem(**options, use_listings_cache=False, skip_instance_cache=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave only the tests that take a saver or a store."""
-    ours = [item for item in items if TAKEN & set(item.fixturenames)]  # type: ignore[attr-defined]
+    ours = [item for item in items if TAKEN & set(item.fixturenames) and _is_reached(item)]  # type: ignore[attr-defined]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(ours)])
     items[:] = ours
+
+
+def _is_reached(item: Any) -> bool:
+    """Whether the stores of a test are where they should be: those on disk are in no bucket."""
+    savers = {item.callspec.params.get(f"{how}sync_checkpointer", "memory") for how in ("", "a")}
+    return filesystem is None or savers == {"memory"}
 
 
 results: dict[str, str] = {}
