@@ -28,13 +28,14 @@ def list_folder(root: str, request: List) -> Listed:
 
 def _entries(folder: int, prefix: str, after: str) -> Iterator[Entry]:
     """Yield the files below an open folder whose keys are greater than `after`, in order."""
+    # What `after` names in this folder: a file, or a folder that may hold further keys.
+    start = after[len(prefix) :] if after.startswith(prefix) else ""
+    start = start[: start.find("/") + 1] or start
     with os.scandir(folder) as found:
         # A folder sorts as its name with the slash, which is how the keys below it sort among their neighbours.
-        names = [entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in found]
-    for name in sorted(filter(_is_visible, names)):
+        names = [entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found]
+    for name in sorted([name for name in names if name >= start and _is_visible(name)]):
         key = prefix + name
-        if key <= after and not after.startswith(key):
-            continue
         # Whatever vanished since the names were read is not there.
         with contextlib.suppress(FileNotFoundError):
             if not name.endswith("/"):

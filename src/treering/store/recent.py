@@ -274,7 +274,7 @@ class _Days:
         for request, answer in zip(requests, answers, strict=True):
             listed, folder = checked(answer, Listed), folders[request.prefix]
             folder.more = listed.more
-            self._limit = min(2 * self._limit, LIST_KEYS_MAX)
+            self._limit = LIST_KEYS_MAX
             for entry in listed.entries:
                 folder.reached = entry.key
                 if (parsed := parse_marker(entry.key, folder.prefix)) is not None:
