@@ -29,6 +29,9 @@ their_stores: Any = import_module("tests.conftest_store")
 TAKEN = {"sync_checkpointer", "async_checkpointer", "sync_store", "async_store"}
 """Fixtures of LangGraph's tests."""
 
+COUNTS_IDS = "test_root_graph"
+"""Expects the numbers that it lets `uuid4` count; each request to a bucket takes one of them."""
+
 made = 0
 filesystem: Any = None
 bucket = ""
@@ -120,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_reached(item: Any) -> bool:
     """Whether the stores of a test are where they should be: those on disk are in no bucket."""
     savers = {item.callspec.params.get(f"{how}sync_checkpointer", "memory") for how in ("", "a")}
-    return filesystem is None or savers == {"memory"}
+    return filesystem is None or (savers == {"memory"} and item.originalname != COUNTS_IDS)
 
 
 results: dict[str, str] = {}
