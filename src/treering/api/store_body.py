@@ -242,11 +242,9 @@ class StoreBody:
         keys = where.keys(name or session)
         if innermost(where.driver) is innermost(self._place.driver) and keys == self._place.keys(session):
             raise UsageError("a copy needs another name or another store", kind=Kind.COPY)
-        reader = self._place.reader(session)
-        yield from reader.resume()
-        yield from on(where.driver, journal.life.require_free(keys))
-        yield from on(where.driver, where.prepare())
-        yield from store.loading.copy_session(reader, where.driver, keys, progress)
+        yield from store.copying.copy_session(
+            self._place.keys(session), where.driver, keys, prepare=where.prepare, progress=progress
+        )
 
     def backup(
         self,

@@ -168,13 +168,16 @@ def build_segment(
     return b"".join(frames) + joined + _encode_footer(index, sizes, [len(joined)])
 
 
-def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
+def replace_lines(
+    data: bytes, index: SegmentIndex, changed: Mapping[int, Callable[[bytes], bytes]], *, key: str
+) -> bytes:
     """Return a segment with other lines at some positions: only frames and chunks that hold one of them are made anew.
 
     Args:
         data: The whole segment.
         index: Its index, of version 2.
         changed: What to make of the lines, by position. They stay the same but for their brief and body.
+        key: The key of the new one, which may be of another session.
 
     Raises:
         CorruptError: A frame or part is damaged, also one that stays as it is.
@@ -184,7 +187,7 @@ def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callab
     inline: list[int] = []
     frames: list[tuple[bytes, _FrameEntry]] = []
     for span in index.frames:
-        frame, size = data[span.start : span.end], span.content_size
+        frame, size, crc = data[span.start : span.end], span.content_size, span.crc
         if span in touched:
             lines = read_frame(frame, span, key=index.key)
             for number, at in enumerate(range(index.first + span.first_row, index.first + span.first_row + span.rows)):
@@ -196,14 +199,15 @@ def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callab
                 raise _corrupt("frame and index differ in positions", index.key, span.start)
             content = b"".join(lines)
             frame, size = compress(content), len(content)
-        elif zlib.crc32(frame) != span.crc:
+            crc = zlib.crc32(frame)
+        elif zlib.crc32(frame) != crc:
             raise _corrupt("frame is damaged: its checksum differs", index.key, span.start)
-        frames.append((frame, _FrameEntry(len(frame), size, span.rows, zlib.crc32(frame))))
+        frames.append((frame, _FrameEntry(len(frame), size, span.rows, crc)))
     parts, lists = _with_rows(data, index, rows, inline)
     new = _Index(
         treering=index.version,
         first=index.first,
-        owner=owner_of(index.key) or UNSET,
+        owner=owner_of(key) or UNSET,
         odd=index.odd,
         told=MASK_ALL,
         frames=[entry for _, entry in frames],

@@ -6,7 +6,8 @@ the whole session exists at once. A load that is killed halfway leaves a folder 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Raw
@@ -207,6 +208,7 @@ class Loader:
         """Store the pieces of an answer that is being written, if the records that were added say so."""
         if stream not in self.state.streams:
             return
+        yield from self.take_name()
         for chunk in chunks:
             name = ChunkName(stream, chunk.header.number)
             register = ChunkRegister(self.keys, self.life, name)
@@ -216,16 +218,38 @@ class Loader:
         """Write the collected records to a segment."""
         if not self._lines:
             return
-        yield from self.take_name()
         first, before = self.end - len(self._lines), self._mark
         self._mark = mark_behind(self._lines[-1])
-        name = SegmentName.marked(first, self.end, 0, new_nonce(), Marks(before, self._mark))
-        key = self.keys.segment(self.life, name)
         self._odd = self._odd or any(problem.kind != Kind.ORPHAN for problem in self.index.graph.problems())
-        data = build_segment(self._lines, key=key, skeletons=self._skeletons, doubtful=self._odd)
-        yield from ask(Put(key, data), Written)
-        self._segments.append(Segment(key, len(data), name))
+        build = partial(build_segment, self._lines, skeletons=self._skeletons, doubtful=self._odd)
+        self._segments.append((yield from self.write_segment(first, self.end, Marks(before, self._mark), build)))
         self._lines, self._skeletons, self._bytes = [], [], 0
+
+    def write_segment(self, first: int, end: int, marks: Marks, build: Callable[..., bytes]) -> Steps[Segment]:
+        """Write the records from `first` to `end`; they belong to the session once `begin_with` was told of them.
+
+        Args:
+            first: Position of the first record.
+            end: One past the position of the last one.
+            marks: Of these two.
+            build: Returns the segment, given its key by name.
+        """
+        name = SegmentName.marked(first, end, 0, new_nonce(), marks)
+        key = self.keys.segment(self.life, name)
+        data = build(key=key)
+        yield from self.take_name()
+        yield from ask(Put(key, data), Written)
+        return Segment(key, len(data), name)
+
+    def begin_with(self, state: SessionState, segments: Sequence[Segment], mark: str) -> None:
+        """Let the session begin with the records of segments that are written already.
+
+        Args:
+            state: Folded from these records, with the working context.
+            segments: Written by `write_segment`, in order.
+            mark: The mark behind the last one.
+        """
+        self.state, self._segments, self._mark = state, list(segments), mark
 
     def take_name(self) -> Steps[None]:
         """Read the registers before the first object is written: a purge refuses loads that read them earlier."""
