@@ -82,7 +82,9 @@ def _is_current(moment: Moment) -> Steps[bool]:
     now = Reader(moment.view.keys).replica
     yield from now.load()
     now.view.require_same_life(moment.view.life)
-    return now.epoch == moment.view.epoch and moment.state.streams.keys() <= now.state.streams.keys()
+    if moment.state.streams.keys() - now.state.streams.keys():  # rule: copy-open-streams
+        return False
+    return now.epoch == moment.view.epoch
 
 
 class _Copy:
@@ -164,7 +166,8 @@ class _Copy:
         """Copy all large parts; a damaged one is as good as missing. Return the keys of the copies."""
         view, loader = moment.view, self.loader
         listed = {file_name(entry.key): entry for entry in moment.blobs}
-        if gone := listed.keys() & view.burials.blobs:
+        gone = listed.keys() & view.burials.blobs
+        if gone:  # rule: copy-shared-blobs
             living = yield from living_blobs(Survey(view.keys, view.tail, moment.segments, ()))
             listed = {digest: entry for digest, entry in listed.items() if digest not in gone - living}
         for digest in sorted(listed.keys() - self._blobs.keys()):
