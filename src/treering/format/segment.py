@@ -185,11 +185,13 @@ def replace_lines(
     touched = {index.frame_of(at): None for at in changed}
     rows: dict[int, Skeleton] = {}
     inline: list[int] = []
-    frames: list[tuple[bytes, _FrameEntry]] = []
+    frames: list[tuple[bytes | memoryview, _FrameEntry]] = []
+    view = memoryview(data)  # frames that stay are many megabytes: they are moved once
     for span in index.frames:
-        frame, size, crc = data[span.start : span.end], span.content_size, span.crc
+        frame: bytes | memoryview = view[span.start : span.end]
+        size, crc = span.content_size, span.crc
         if span in touched:
-            lines = read_frame(frame, span, key=index.key)
+            lines = read_frame(bytes(frame), span, key=index.key)
             for number, at in enumerate(range(index.first + span.first_row, index.first + span.first_row + span.rows)):
                 if at in changed:
                     lines[number] = changed[at](lines[number])
@@ -217,7 +219,7 @@ def replace_lines(
     )
     joined = skippable(_PARTS_KIND, b"".join(parts))
     sizes = [(frame, entry.content_size) for frame, entry in frames]
-    return b"".join(frame for frame, _ in frames) + joined + _encode_footer(new, sizes, [len(joined)])
+    return b"".join([*(frame for frame, _ in frames), joined, _encode_footer(new, sizes, [len(joined)])])
 
 
 def _with_rows(
@@ -264,7 +266,9 @@ def _groups(lines: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
     yield lines[start:]
 
 
-def _encode_footer(index: msgspec.Struct, frames: Iterable[tuple[bytes, int]], skipped: Sequence[int]) -> bytes:
+def _encode_footer(
+    index: msgspec.Struct, frames: Iterable[tuple[bytes | memoryview, int]], skipped: Sequence[int]
+) -> bytes:
     """Return index and seek table.
 
     Args:
@@ -279,7 +283,7 @@ def _encode_footer(index: msgspec.Struct, frames: Iterable[tuple[bytes, int]], s
     return skippable(_INDEX_KIND, crc.to_bytes(CHECKSUM_BYTES, "little") + packed) + table
 
 
-def _encode_table(frames: Iterable[tuple[bytes, int]], skipped: Iterable[int]) -> bytes:
+def _encode_table(frames: Iterable[tuple[bytes | memoryview, int]], skipped: Iterable[int]) -> bytes:
     """Return the seek table for frames, given with the sizes of their contents, and for those without content."""
     entries = [  # a frame ends in the lower half of the XXH64 of its content
         _TABLE_ENTRY.pack(len(frame), size, int.from_bytes(frame[-CHECKSUM_BYTES:], "little")) for frame, size in frames

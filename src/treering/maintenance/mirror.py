@@ -43,7 +43,7 @@ from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, list_all
 from treering.store.loading import Progress
-from treering.store.moment import Moment, read_blob, read_moment
+from treering.store.moment import Moment, in_batches, read_blobs, read_moment
 
 _is_plain = re.compile(r"[0-9a-z]+")
 
@@ -274,18 +274,20 @@ class Mirror:
         return wanted
 
     def _copy_blobs(self, moment: Moment, sizes: dict[str, int]) -> Job[set[str]]:
-        wanted = set[str]()
-        for entry in moment.blobs:
-            digest = file_name(entry.key)
-            key = self._there.blob(moment.view.life, digest)
-            if sizes.get(key) != entry.size:
-                data = yield from read_blob(entry)
-                if data is None:
+        there = {
+            file_name(entry.key): self._there.blob(moment.view.life, file_name(entry.key)) for entry in moment.blobs
+        }
+        lacking = [entry for entry in moment.blobs if sizes.get(there[file_name(entry.key)]) != entry.size]
+        wanted = set(there.values()) - {there[file_name(entry.key)] for entry in lacking}
+        for batch in in_batches(lacking):
+            found = yield from read_blobs(batch)
+            for digest in (file_name(entry.key) for entry in batch):
+                if digest in found:
+                    yield from self._put(there[digest], found[digest])
+                    wanted.add(there[digest])
+                else:
                     self._missing.add(digest)
-                    wanted |= {key} & sizes.keys()
-                    continue
-                yield from self._put(key, data)
-            wanted.add(key)
+                    wanted |= {there[digest]} & sizes.keys()
         return wanted
 
     def _put(self, key: str, data: bytes) -> Job[None]:

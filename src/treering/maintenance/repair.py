@@ -199,7 +199,7 @@ class _Mender:
             return
         self._blobs[digest] = isinstance(data, bytes)
         if isinstance(data, bytes):
-            yield from self.loader.add_blob(digest, data)
+            yield from self.loader.add_blobs({digest: data})
         else:
             self._lose(Kind.BLOB, data.key or "", str(data.args[0]), first=at, end=at + 1, ids=(digest,))
 

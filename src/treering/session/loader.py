@@ -6,7 +6,7 @@ the whole session exists at once. A load that is killed halfway leaves a folder 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -38,7 +38,7 @@ from treering.session.redaction import Redaction
 from treering.session.snapshot import encode_state, require_card
 from treering.session.state import SessionState
 from treering.storage.requests import Put, Steps, Written
-from treering.storage.run import ask
+from treering.storage.run import ask, checked
 from treering.transcript.node import HERE, Draft
 
 SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; a load keeps that much in memory
@@ -154,8 +154,7 @@ class Loader:
         if self._redaction is not None:
             draft = self._redaction.draft(draft)
         body, large = encode_payload(draft)
-        for digest, data in large.items():
-            yield from self.add_blob(digest, data)
+        yield from self.add_blobs(large)
         identifier = draft.id or self.state.clock.new()
         timed = draft.time_ms is not None or time_of(identifier) is not None
         yield from self._put(
@@ -197,12 +196,15 @@ class Loader:
             policy=self.policy.name,
         )
 
-    def add_blob(self, digest: str, data: bytes) -> Steps[None]:
-        """Store a large part, before the record that refers to it."""
-        if digest not in self._blobs:
+    def add_blobs(self, blobs: Mapping[str, bytes]) -> Steps[None]:
+        """Store large parts in parallel, before the records that refer to them."""
+        new = blobs.keys() - self._blobs
+        if new:
             yield from self.take_name()
-            yield from ask(Put(self.keys.blob(self.life, digest), data), Written)
-            self._blobs.add(digest)
+            answers = yield tuple(Put(self.keys.blob(self.life, digest), blobs[digest]) for digest in sorted(new))
+            for answer in answers:
+                checked(answer, Written)
+            self._blobs |= new
 
     def add_chunks(self, stream: str, chunks: Sequence[Chunk]) -> Steps[None]:
         """Store the pieces of an answer that is being written, if the records that were added say so."""
@@ -333,4 +335,4 @@ def copy_blobs(reader: Readable, loader: Loader, bodies: Iterable[bytes]) -> Ste
     for digest in sorted(wanted):
         data = yield from reader.blobs.read(digest)
         if data is not None:
-            yield from loader.add_blob(digest, data)
+            yield from loader.add_blobs({digest: data})

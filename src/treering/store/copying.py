@@ -30,10 +30,10 @@ from treering.journal.register import Attempts
 from treering.session.loader import Loader
 from treering.session.reader import Reader
 from treering.storage.effects import Job, on, tell
-from treering.storage.requests import Delete, Deleted, Driver, Found, Get, Steps
+from treering.storage.requests import Delete, Deleted, Driver, Steps
 from treering.storage.run import ask
 from treering.store.loading import Progress
-from treering.store.moment import Moment, read_blob, read_moment
+from treering.store.moment import Moment, in_batches, read_blobs, read_moment, read_whole
 
 
 def copy_session(
@@ -143,7 +143,7 @@ class _Copy:
         held = None if dirty else self._segments.get(segment.key)
         if held is not None:
             return held
-        data = (yield from ask(Get(segment.key), Found)).data
+        data = yield from read_whole(segment.key)
         if name.end > view.end:  # the tail is older than it should be: readers are shown the records that it names
             lines = view.burials.bury_all(content_of(segment, data).lines[: view.end - name.first], name.first)
             return (yield from self._write_lines(lines, name.first, name.marks.first))
@@ -170,12 +170,12 @@ class _Copy:
         if gone:  # rule: copy-shared-blobs
             living = yield from living_blobs(Survey(view.keys, view.tail, moment.segments, ()))
             listed = {digest: entry for digest, entry in listed.items() if digest not in gone - living}
-        for digest in sorted(listed.keys() - self._blobs.keys()):
-            data = yield from read_blob(listed[digest])
-            if data is not None:
-                yield from on(self._target, loader.add_blob(digest, data))
-                self._blobs[digest] = loader.keys.blob(loader.life, digest)
-                self._written.add(self._blobs[digest])
+        for batch in in_batches(listed[digest] for digest in sorted(listed.keys() - self._blobs.keys())):
+            found = yield from read_blobs(batch)
+            yield from on(self._target, loader.add_blobs(found))
+            new = {digest: loader.keys.blob(loader.life, digest) for digest in found}
+            self._blobs |= new
+            self._written |= set(new.values())
         return [self._blobs[digest] for digest in listed if digest in self._blobs]
 
     def _delete(self, keys: Sequence[str]) -> Job[None]:

@@ -6,7 +6,8 @@ So the objects are those of the moment of the registers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -17,10 +18,14 @@ from treering.journal.read import Segment, choose, list_segments, survey
 from treering.journal.register import Attempts
 from treering.journal.stream import read_stream
 from treering.journal.view import View
+from treering.session.blobs import BLOBS_AT_ONCE_MAX
 from treering.session.reader import Reader
 from treering.session.state import SessionState, knows
 from treering.storage.requests import Entry, Found, Get, Steps
-from treering.storage.run import ask, list_all
+from treering.storage.run import ask, checked, list_all
+
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of large parts that are read together; a larger one is read alone."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -73,11 +78,42 @@ def read_moment(keys: SessionKeys) -> Steps[Moment]:
         return Moment(view, reader.replica.state, listed, chosen, rest, tuple(blobs), tuple(chunks))
 
 
-def read_blob(entry: Entry) -> Steps[bytes | None]:
-    """Read a large part; None if it is damaged.
+def read_whole(key: str) -> Steps[bytes]:
+    """Read an object, from its first byte on: some drivers hash what they read without a range, to tell its version.
 
     Raises:
-        NotFoundError: It was erased meanwhile.
+        NotFoundError: It is gone.
     """
-    data = (yield from ask(Get(entry.key), Found)).data
-    return data if sha256(data) == file_name(entry.key) else None
+    return (yield from ask(Get(key, start=0), Found)).data
+
+
+def read_blobs(entries: Sequence[Entry]) -> Steps[dict[str, bytes]]:
+    """Read large parts in parallel, by digest; without those that are damaged.
+
+    Raises:
+        NotFoundError: One was erased meanwhile.
+    """
+    found: dict[str, bytes] = {}
+    for _ in range(2):  # the transfer may have damaged one
+        answers = yield tuple(Get(entry.key, start=0) for entry in entries)
+        datas = [checked(answer, Found).data for answer in answers]
+        read = zip((file_name(entry.key) for entry in entries), datas, strict=True)
+        found |= {digest: data for digest, data in read if sha256(data) == digest}
+        entries = [entry for entry in entries if file_name(entry.key) not in found]
+        if not entries:
+            break
+    return found
+
+
+def in_batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Cut a list of large parts into such as have room in memory together."""
+    batch: list[Entry] = []
+    for entry in entries:
+        if (batch and sum(each.size for each in batch) + entry.size > BATCH_BYTES_MAX) or len(
+            batch
+        ) == BLOBS_AT_ONCE_MAX:
+            yield batch
+            batch = []
+        batch.append(entry)
+    if batch:
+        yield batch
