@@ -17,7 +17,7 @@ from treering.checkpoint.policy import Policy
 from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.format import values
 from treering.format.paths import ChunkName, Marks, SegmentName, SessionKeys, file_name
-from treering.format.record import Record, Skeleton, decode_record, encode_checked, mark_behind, skeleton_of_record
+from treering.format.record import Record, Skeleton, encode_checked, mark_behind, skeleton_of_record
 from treering.format.register import SEGMENTS_NAMED_MAX, Card, Tail, TailHeader
 from treering.format.segment import build_segment
 from treering.format.stream import Chunk
@@ -91,7 +91,7 @@ class Loader:
     def end(self) -> int:
         return self.state.end
 
-    def expect_ordinary(self, context: Iterable[str] = ()) -> None:
+    def expect_ordinary(self, context: Iterable[str]) -> None:
         """Keep no index of the records to come: each id occurs once, and each node is recorded behind its parent.
 
         Args:
@@ -115,9 +115,8 @@ class Loader:
         if self._is_full:
             yield from self.seal()
 
-    def add_line(self, line: bytes, record: Record | None = None) -> Steps[None]:
-        """Add a record line at the end as it is; it must carry its position."""
-        record = record or decode_record(line)
+    def add_line(self, line: bytes, record: Record) -> Steps[None]:
+        """Add a record at the end, whose line is stored as it is; it must carry its position."""
         self._take(record, line)
         if self._is_full and not record.more:
             yield from self.seal()

@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Protocol
 
-from treering.checkpoint.policy import Policy
-from treering.format.paths import SessionKeys
 from treering.session.loader import Loader
 from treering.session.state import ORIGIN
-from treering.session.writer import Writer
 from treering.storage.effects import Job, call, tell
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
@@ -62,10 +59,3 @@ def _add_drafts(loader: Loader, drafts: list[Draft]) -> Steps[None]:
 def origin_note(facts: Mapping[str, object]) -> Draft:
     """The note about the file that a session is imported from; the card shows the newest one."""
     return Draft(type="note", kind=ORIGIN, payload=dict(facts), parent=None)
-
-
-def settle(keys: SessionKeys, policy: Policy) -> Steps[None]:
-    """Write the context's records to `latest` of a loaded session, if folding did not determine them."""
-    writer = Writer.visiting(keys, policy)
-    yield from writer.open()
-    yield from writer.upkeep.cover(seal=False, again=True)
