@@ -8,6 +8,7 @@ schedules keep the real coders, to make sure that nothing depends on the differe
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,9 +29,11 @@ from treering.format.references import MASK_ALL
 from treering.format.register import Card, Latest, Tail
 from treering.journal import cover, erase, merge, read, register as registers
 from treering.session import loader
-from treering.store import catalogue
+from treering.store import catalogue, copying
 
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
+TEXT = re.compile(rb"text \d+(?!\d)")
+"""What agents say."""
 
 
 class Token(bytes):
@@ -135,7 +138,7 @@ _CODERS: dict[str, Any] = {
 }
 _DECODERS = (decode_record, skeleton_of, parse_segment, decompress_frame)
 """The same lines are decoded hundreds of times in one schedule: by each process, at each look."""
-_USERS = (cover, erase, merge, read, registers, loader, catalogue)
+_USERS = (cover, erase, merge, read, registers, loader, catalogue, copying)
 
 
 def parse_tail(data: bytes, *, key: str, appends: bool) -> Tail:

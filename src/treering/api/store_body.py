@@ -226,6 +226,8 @@ class StoreBody:
     ) -> Job[None]:
         """Copy a session in its current state, also while it is in use.
 
+        Objects are copied as they are, and every byte is checked. Nothing that was erased is in the copy.
+
         Args:
             session: The session to copy.
             target: The store to copy to; by default this one.
@@ -234,7 +236,10 @@ class StoreBody:
 
         Raises:
             UsageError: Source and target are the same.
+            NotFoundError: There is no such session.
             ConflictError: A session of that name exists in the target.
+            CorruptError: The session is damaged; there is no copy.
+            FormatVersionError: Its newest records can only be understood by a later version.
         """
         from treering.storage.wrapper import innermost  # who opens a session does without
 
@@ -242,11 +247,9 @@ class StoreBody:
         keys = where.keys(name or session)
         if innermost(where.driver) is innermost(self._place.driver) and keys == self._place.keys(session):
             raise UsageError("a copy needs another name or another store", kind=Kind.COPY)
-        reader = self._place.reader(session)
-        yield from reader.resume()
-        yield from on(where.driver, journal.life.require_free(keys))
-        yield from on(where.driver, where.prepare())
-        yield from store.loading.copy_session(reader, where.driver, keys, progress)
+        yield from store.copying.copy_session(
+            self._place.keys(session), where.driver, keys, prepare=where.prepare, progress=progress
+        )
 
     def backup(
         self,
