@@ -52,6 +52,8 @@ def _encode_source(fields: dict[str, object], inside: Collection[str]) -> tuple[
 
 def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
     """Return the value that the caller recorded, or `Erased`; a missing blob becomes a text note."""
+    if b"$" not in body:  # as most: neither erased, nor with a source, nor with a blob
+        return values.decode(body)
     if is_erased(body):
         return erased_of(body)
     payload = values.decode(split_source(body)[1])
