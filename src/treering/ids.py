@@ -6,8 +6,8 @@ All code gets the time from here: a clock may be set to any year, and nothing ma
 from __future__ import annotations
 
 import os
-import threading
 import time
+from _thread import allocate_lock  # that of `threading`, which most processes that resume do without
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -40,7 +40,7 @@ class IdClock:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._last = 0
         self._newest = ""  # the greatest one made here, which `observe` meets again with every record
 

@@ -100,7 +100,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 _envelope_decoder = msgspec.json.Decoder(Envelope)
 _json_checker = msgspec.json.Decoder(Raw)
-_by = re.compile(rb'\{"at":[0-9]+,"by":"([ !#-\[\]-~]*)"')  # what JSON writes as it is
+_by: Final = rb'\{"at":[0-9]+,"by":"([ !#-\[\]-~]*)"'  # what JSON writes as it is
 
 
 def read_brief(skeleton: Skeleton) -> dict[str, object]:
@@ -272,7 +272,7 @@ def mark_of(by: str) -> str:
 
 def mark_behind(line: bytes) -> str:
     """Return the mark of the position after a line whose checksum was checked."""
-    match = _by.match(line)
+    match = re.match(_by, line)
     return mark_of(match[1].decode() if match else _decode_slowly(line, key="", offset=0).by)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -53,7 +53,7 @@ class Restored(msgspec.Struct, frozen=True):
     """The checkpoint at that node or above; its state belongs to the context."""
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """A node whose payload was read, but for its blobs."""
 
     row: Skeleton
