@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +15,8 @@ from treering.checkpoint.resolve import needs, resolve
 from treering.errors import NotFoundError, UnavailableError
 from treering.format import values
 from treering.format.erasure import Erased
-from treering.format.record import Record, Skeleton, decode_record
+from treering.format.line import check_line
+from treering.format.record import Record, Skeleton, body_of, decode_record
 from treering.ids import time_of
 from treering.journal.register import Attempts
 from treering.session.blobs import Blobs
@@ -52,7 +53,7 @@ class Restored(msgspec.Struct, frozen=True):
     """The checkpoint at that node or above; its state belongs to the context."""
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """A node whose payload was read, but for its blobs."""
 
     row: Skeleton
@@ -159,7 +160,7 @@ class Content:
         Raises:
             UnavailableError: A record could not be read when it was looked for.
         """
-        if any(item.node not in lines for item in context.items):
+        if not lines.keys() >= set(context.nodes):
             raise UnavailableError(
                 "not all messages of the context could be read when they were looked for",
                 kind=Kind.CONTEXT,
@@ -167,18 +168,19 @@ class Content:
                 remedy="call refresh",
             )
         return tuple(
-            ContextItem(node=item.node, message=self._message(item.view, item.message, lines[item.node]))
-            for item in context.items
+            [
+                ContextItem(node=item.node, message=self._message(item.view, item.message, lines[item.node]))
+                for item in context.items
+            ]
         )
 
     def _message(self, view: str, inline: bytes | None, line: bytes) -> object:
         if inline is not None:
             return decode_payload(inline, self._blobs.at_hand)
-        record = decode_record(line)
-        payload = decode_payload(bytes(record.body), self._blobs.at_hand)
+        payload = decode_payload(body_of(line), self._blobs.at_hand)
         if isinstance(payload, Erased):
             return payload.message
-        return render(view, payload, _seen(record)) if view else payload
+        return render(view, payload, _seen(decode_record(line))) if view else payload
 
     def restore(
         self,
@@ -278,6 +280,8 @@ class Content:
         missing = [node for node in shown if node not in lines]
         rows = yield from self._replica.ask(lambda look: look.all_nodes(missing))
         found = yield from self._replica.lines_at(row.at for row in rows)
+        for line in found.values():
+            check_line(line)
         return lines | {row.id: found[row.at] for row in rows}
 
     def _state_lines(self, checkpoint: Checkpoint | None) -> Steps[dict[str, bytes]]:
