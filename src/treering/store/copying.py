@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from treering.errors import CorruptError, FormatVersionError, NotFoundError
 from treering.format.erasure import NONE
 from treering.format.paths import ChunkName, Marks, SessionKeys, file_name
@@ -148,7 +150,7 @@ class _Copy:
             lines = view.burials.bury_all(content_of(segment, data).lines[: view.end - name.first], name.first)
             return (yield from self._write_lines(lines, name.first, name.marks.first))
         build = partial(rewritten, segment, data, view.burials if dirty else NONE)
-        copied = yield from self._write(name.first, name.end, name.marks._replace(erased=""), build)
+        copied = yield from self._write(name.first, name.end, msgspec.structs.replace(name.marks, erased=""), build)
         if not dirty:
             self._segments[segment.key] = copied
         return copied
