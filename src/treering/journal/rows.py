@@ -12,26 +12,22 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from treering.errors import NotFoundError
 from treering.format.chunk import Chunk, Outside
 from treering.format.index import OutsideSpan, hash_of
 from treering.format.parts import read_chunk, read_foreign, read_outside
+from treering.format.paths import parse_segment
 from treering.format.record import Skeleton
 from treering.format.references import CHILD, HAS_ROOT
 from treering.ids import time_of
-from treering.journal.memory import Memory
+from treering.journal.memory import FRAMES_BYTES, Memory
 from treering.journal.read import PARALLEL_GETS_MAX, Footer, Frame, read_frames
 from treering.journal.sealed import MergedError, Part, SealedParts, holder_of
 from treering.journal.tail_rows import Referrer, TailRows
 from treering.journal.view import View
 from treering.storage.requests import Steps
-
-FRAMES_BYTES: Final = 4 * 1024 * 1024
-"""About the memory that the frames take which a handle read last: what is shown next often lies in the same ones."""
-LINE_BYTES: Final = 50
-"""About the memory that a line takes besides its text."""
 
 
 class OddError(Exception):
@@ -57,19 +53,30 @@ class Rows:
     def __init__(self, view: View, memory: Memory) -> None:
         self.view = view
         self._sealed = SealedParts(view, memory)
-        self._frames = Memory(FRAMES_BYTES)
+        self._frames = memory.frames
         self._tail = TailRows(view)
+        self._forget_erased()
 
     def look(self, view: View) -> None:
         """Answer from `view` from now on; it is of the same life."""
         before, self.view, self._sealed.view = self.view, view, view
         if before.epoch != view.epoch:
-            self._frames = Memory(FRAMES_BYTES)  # they hold what was erased
+            self._forget_erased()
             self._sealed.forget_content()
         if (before.epoch, before.tail.header.base) != (view.epoch, self.base) or before.end > view.end:
             self._tail = TailRows(view)
         else:
             self._tail.extend(view)
+
+    def _forget_erased(self) -> None:
+        """Forget frames that may hold what was erased, whoever read them."""
+        if self.view.burials:
+            segments = self.view.keys.segments(self.view.life)
+            self._frames.forget(lambda name: name[0].startswith(segments) and self._is_dirty(name[0]))
+
+    def _is_dirty(self, segment: str) -> bool:
+        name = parse_segment(segment)
+        return name is not None and self.view.burials.is_dirty(name)
 
     @property
     def base(self) -> int:
@@ -123,20 +130,20 @@ class Rows:
             found = yield from read_frames(missing, self.view.burials, self._keep)
         except NotFoundError:
             raise MergedError from None
-        for name, lines in held.items():
-            found |= jobs[name].wanted(lines, self.view.burials) if lines is not None else {}
+        for name, content in held.items():
+            found |= jobs[name].wanted(content, self.view.burials) if content is not None else {}
         return found
 
-    def _came(self, frame: Frame, footer: Footer | None) -> list[bytes] | None:
-        """The lines of a frame, if it was read together with the index of its segment."""
-        lines = footer.lines_of(frame.span) if footer is not None else None
-        if lines is not None:
-            self._keep(frame, lines)
-        return lines
+    def _came(self, frame: Frame, footer: Footer | None) -> bytes | None:
+        """The content of a frame, if it was read together with the index of its segment."""
+        content = footer.content_of(frame.span) if footer is not None else None
+        if content is not None:
+            self._keep(frame, content)
+        return content
 
-    def _keep(self, frame: Frame, lines: list[bytes]) -> None:
-        if (size := frame.span.content_size + LINE_BYTES * len(lines)) <= FRAMES_BYTES:
-            self._frames.put((frame.key, frame.span), lines, size)
+    def _keep(self, frame: Frame, content: bytes) -> None:
+        if len(content) <= FRAMES_BYTES and not (self.view.burials and self._is_dirty(frame.key)):
+            self._frames.put((frame.key, frame.span), content, len(content))
 
     # rows upward
 

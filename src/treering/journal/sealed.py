@@ -19,7 +19,7 @@ import msgspec
 from treering.errors import NotFoundError
 from treering.format.frames import frame_at
 from treering.format.index import ChunkSpan, ForeignSpan, OutsideSpan, SegmentIndex
-from treering.journal.memory import Memory
+from treering.journal.memory import Cache, Memory
 from treering.journal.read import (
     PARALLEL_GETS_MAX,
     Footer,
@@ -76,11 +76,11 @@ class SealedParts:
         self._segments: tuple[tuple[int, Segment], ...] = ()
         self._outdated: tuple[str, ...] = ()
         """What `latest` said of segments when one of them was gone."""
-        self._ends = Memory(ENDS_BYTES)
+        self._ends = Cache(ENDS_BYTES)
 
     def forget_content(self) -> None:
         """Forget what may hold records that were erased since."""
-        self._ends = Memory(ENDS_BYTES)
+        self._ends = Cache(ENDS_BYTES)
 
     def ask(
         self,
