@@ -14,6 +14,7 @@ from treering.format.record import (
     TIME_MS_MAX,
     Record,
     Skeleton,
+    body_of,
     decode_record,
     encode_record,
     skeleton_of,
@@ -61,8 +62,9 @@ def plain(record: Record) -> dict[str, object]:
 
 @given(records)
 def test_round_trip(record: Record) -> None:
-    """A record comes back from its line as it was, to the byte of its body."""
+    """A record comes back from its line as it was, to the byte of its body, also if that is all that is asked for."""
     assert plain(decode_record(encode_record(record))) == plain(record)
+    assert body_of(encode_record(record)) == bytes(record.body)
 
 
 @given(records)
@@ -106,6 +108,7 @@ def test_body_inside_brief(inner: str) -> None:
     )
     line = encode_record(record)
     assert plain(decode_record(line)) == plain(record)
+    assert body_of(line) == b"[3]"
     assert skeleton_of(line).brief == inner.encode()
 
 
@@ -172,6 +175,8 @@ def test_every_flip_and_cut_is_found() -> None:
         with pytest.raises(CorruptError) as caught:
             decode_record(bad, key="k", offset=7)
         assert (caught.value.key, caught.value.offset) == ("k", 7)
+        with pytest.raises(CorruptError):
+            body_of(bad)
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,19 @@ def decode_checked(line: bytes, *, key: str = "", offset: int = 0) -> Record:
     return _decode_slowly(line, key=key, offset=offset)
 
 
+def body_of(line: bytes) -> bytes:
+    """Return the body of the record of a line.
+
+    Raises:
+        CorruptError: The checksum differs, or the envelope is not understood.
+    """
+    check_line(line)
+    cut = line.find(_BODY)
+    if cut > 0 and line.count(b"{", 0, cut) == 1:  # no other object before it, so no name inside of one
+        return line[cut + len(_BODY) : -CHECKSUM_BYTES]
+    return bytes(decode_checked(line).body)
+
+
 def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
     """Decode field by field with the standard library: lone surrogates, or a `body` inside brief or links."""
     import json  # slow to import, and what resumes a session does without

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from treering.errors import NotFoundError
 from treering.format.chunk import Chunk, Outside
-from treering.format.index import OutsideSpan, hash_of
+from treering.format.index import ChunkSpan, OutsideSpan, hash_of
 from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.paths import parse_segment
 from treering.format.record import Skeleton
@@ -113,25 +113,28 @@ class Rows:
         return found
 
     def _sealed_lines(self, positions: Sequence[int], parts: Sequence[Part]) -> Steps[dict[int, bytes]]:
-        jobs: dict[tuple[str, int], Frame] = {}
-        came: dict[tuple[str, int], Footer | None] = {}
+        jobs: list[Frame] = []
+        held: list[bytes | None] = []
+        missing: list[Frame] = []
+        end = 0
         for at in positions:
-            part = holder_of(parts, at)
-            span = part.index.frame_of(at)
-            name = (part.segment.key, span.start)
-            came[name] = part.footer
-            job = Frame(part.segment.key, part.index.first + span.first_row, span, [])
-            jobs.setdefault(name, job).positions.append(at)
-        held = {
-            name: self._frames.get((job.key, job.span)) or self._came(job, came[name]) for name, job in jobs.items()
-        }
-        missing = [job for name, job in jobs.items() if held[name] is None]
+            if at >= end:  # they are in order, and so are frames
+                part = holder_of(parts, at)
+                span = part.index.frame_of(at)
+                first = part.index.first + span.first_row
+                end = min(first + span.rows, part.index.end)
+                job = Frame(part.segment.key, first, span, [])
+                jobs.append(job)
+                held.append(self._frames.get((job.key, span)) or self._came(job, part.footer))
+                if held[-1] is None:
+                    missing.append(job)
+            jobs[-1].positions.append(at)
         try:
             found = yield from read_frames(missing, self.view.burials, self._keep)
         except NotFoundError:
             raise MergedError from None
-        for name, content in held.items():
-            found |= jobs[name].wanted(content, self.view.burials) if content is not None else {}
+        for job, content in zip(jobs, held, strict=True):
+            found |= job.wanted(content, self.view.burials) if content is not None else {}
         return found
 
     def _came(self, frame: Frame, footer: Footer | None) -> bytes | None:
@@ -183,15 +186,15 @@ class Rows:
         """Rows of one chunk from `at` upward, and the position above them; None: it is not known here."""
         part = holder_of(parts, at)
         [chunk] = yield from self._sealed.load([(part, part.index.chunk_of(at))], read_chunk)
-        first, rows = part.index.first, [self._row(part, chunk, at)]
-        while (row := chunk.parent_row(at - first)) is not None:
-            if first + row >= at:
-                raise OddError
-            at = first + row
-            if len(rows) == limit or row not in chunk.rows:
-                return rows, at
-            rows.append(self._row(part, chunk, at))
-        return rows, None
+        rows, above = chunk.climb(at - part.index.first, limit)
+        burials = self.view.burials
+        if burials:
+            rows = [burials.bury_row(row) for row in rows]
+        if above is None:
+            return rows, None
+        if (above := part.index.first + above) >= rows[-1].at:
+            raise OddError
+        return rows, above
 
     # rows downward
 
@@ -303,40 +306,48 @@ class Rows:
         Raises:
             OddError: One of them was recorded before its row.
         """
-        found = [set(self._tail.referrers.get(row.id, ())) for row in rows]
+        known = self._tail.referrers
+        found = [[*known.get(row.id, ())] for row in rows]
         if self.base:
             sealed = yield from self._sealed.ask(partial(self._sealed_referrers, rows))
-            found = [known | new for known, new in zip(found, sealed, strict=True)]
-        for row, each in zip(rows, found, strict=True):
-            if any(referrer.at <= row.at for referrer in each):
-                raise OddError
-        return [sorted(each) for each in found]
-
-    def _sealed_referrers(self, rows: Sequence[Skeleton], parts: Sequence[Part]) -> Steps[list[set[Referrer]]]:
-        inside: list[tuple[int, Part]] = []
-        outside: list[tuple[int, Part, OutsideSpan]] = []
-        for part in parts:
-            first, end = part.index.first, min(part.index.end, self.base)
-            for number, row in enumerate(rows):
-                if first <= row.at < end:  # also in a part that is not its holder: two may have referrers of a row
-                    inside.append((number, part))
-                else:
-                    outside += [(number, part, span) for span in part.index.outside_with(row.id)]
-        chunks = yield from self._sealed.load(
-            [(part, part.index.chunk_of(rows[each].at)) for each, part in inside], read_chunk
-        )
-        blocks = yield from self._sealed.load([(part, span) for _, part, span in outside], read_outside)
-        found: list[set[Referrer]] = [set() for _ in rows]
-        for (number, part), chunk in zip(inside, chunks, strict=True):
-            found[number] |= self._taken(part, chunk.referrers(rows[number].at - part.index.first))
-        for (number, part, _), block in zip(outside, blocks, strict=True):
-            found[number] |= self._taken(part, _references(block, rows[number].id))
+            found = [each if not told else [*told, *each] for told, each in zip(found, sealed, strict=True)]
+        for place, row in enumerate(rows):
+            if found[place]:
+                found[place] = sorted({*found[place]})
+                if found[place][0].at <= row.at:
+                    raise OddError
         return found
 
-    def _taken(self, part: Part, referrers: Iterable[tuple[int, int]]) -> set[Referrer]:
+    def _sealed_referrers(self, rows: Sequence[Skeleton], parts: Sequence[Part]) -> Steps[list[list[Referrer]]]:
+        spans: list[tuple[Part, ChunkSpan]] = []
+        inside: list[tuple[int, int]] = []
+        """Numbers of rows, each with that of the span it is in."""
+        outside: list[tuple[int, Part, OutsideSpan]] = []
+        for part in parts:
+            first, end, here = part.index.first, min(part.index.end, self.base), range(0)
+            for number, row in enumerate(rows):
+                if first <= row.at < end:  # also in a part that is not its holder: two may have referrers of a row
+                    if row.at not in here:
+                        span = part.index.chunk_of(row.at)
+                        spans.append((part, span))
+                        here = range(first + span.first_row, first + span.first_row + span.rows)
+                    inside.append((number, len(spans) - 1))
+                elif part.index.outside:
+                    outside += [(number, part, span) for span in part.index.outside_with(row.id)]
+        chunks = yield from self._sealed.load(spans, read_chunk)
+        blocks = yield from self._sealed.load([(part, span) for _, part, span in outside], read_outside)
+        found: list[list[Referrer]] = [[] for _ in rows]
+        for number, place in inside:
+            part = spans[place][0]
+            found[number] += self._taken(part, chunks[place].referrers(rows[number].at - part.index.first))
+        for (number, part, _), block in zip(outside, blocks, strict=True):
+            found[number] += self._taken(part, _references(block, rows[number].id))
+        return found
+
+    def _taken(self, part: Part, referrers: Iterable[tuple[int, int]]) -> list[Referrer]:
         """Referrers by position, without those that the segment before it or the tail has as well."""
-        first = part.index.first
-        return {Referrer(first + row, code) for row, code in referrers if part.first <= first + row < self.base}
+        first, begin, base = part.index.first, part.first, self.base
+        return [Referrer(first + row, code) for row, code in referrers if begin <= first + row < base]
 
     # rows by what they are
 

@@ -77,10 +77,13 @@ class SealedParts:
         self._outdated: tuple[str, ...] = ()
         """What `latest` said of segments when one of them was gone."""
         self._ends = Cache(ENDS_BYTES)
+        self._asked: tuple[Sequence[tuple[int, Segment]], list[Part]] = ((), [])
+        """The segments of the last question, and what was known of them."""
 
     def forget_content(self) -> None:
         """Forget what may hold records that were erased since."""
         self._ends = Cache(ENDS_BYTES)
+        self._asked = ((), [])
 
     def ask(
         self,
@@ -99,7 +102,7 @@ class SealedParts:
         attempts = Attempts(self.view.keys.tail)
         while attempts.another():
             listed = yield from self._listed()
-            if positions is not None:
+            if positions is not None and len(listed) > 1:
                 listed = [listed[place] for place in sorted({_place_of(listed, at) for at in positions})]
             try:
                 return (yield from question((yield from self._opened(listed, whole=whole))))
@@ -123,6 +126,8 @@ class SealedParts:
 
     def _opened(self, listed: Sequence[tuple[int, Segment]], *, whole: bool) -> Steps[list[Part]]:
         """Segments with their indexes: one GET each, in parallel, where these are not remembered."""
+        if listed == self._asked[0]:  # as a rule: a page asks some ten questions about the same ones
+            return self._asked[1]
         read: dict[str, Footer] = {}
         known = {segment.key: self._memory.get((segment.key, None)) for _, segment in listed}
         held = {segment.key: self._ends.get(segment.key) for _, segment in listed}
@@ -142,6 +147,8 @@ class SealedParts:
             came = read.get(segment.key) or held[segment.key]
             index = came.index if came is not None else known[segment.key]
             parts.append(Part(segment, index, first, came))
+        if sum(len(part.footer.suffix) for part in parts if part.footer is not None) <= ENDS_BYTES:
+            self._asked = listed, parts
         return parts
 
     def load(self, wanted: Iterable[tuple[Part, S]], decode: Callable[[bytes, S, SegmentIndex], B]) -> Steps[list[B]]:

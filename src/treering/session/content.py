@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -15,7 +15,7 @@ from treering.checkpoint.resolve import needs, resolve
 from treering.errors import NotFoundError, UnavailableError
 from treering.format import values
 from treering.format.erasure import Erased
-from treering.format.record import Record, Skeleton, decode_record
+from treering.format.record import Record, Skeleton, body_of, decode_record
 from treering.ids import time_of
 from treering.journal.register import Attempts
 from treering.session.blobs import Blobs
@@ -140,7 +140,7 @@ class Content:
         return [
             node_of(
                 each.row,
-                self._payload(bytes(decode_record(each.line).body), blobs=blobs),
+                self._payload(body_of(each.line), blobs=blobs),
                 label=each.mark.label,
                 retracted=each.mark.retracted,
                 amended=each.mark.amended is not None,
@@ -174,11 +174,10 @@ class Content:
     def _message(self, view: str, inline: bytes | None, line: bytes) -> object:
         if inline is not None:
             return decode_payload(inline, self._blobs.at_hand)
-        record = decode_record(line)
-        payload = decode_payload(bytes(record.body), self._blobs.at_hand)
+        payload = decode_payload(body_of(line), self._blobs.at_hand)
         if isinstance(payload, Erased):
             return payload.message
-        return render(view, payload, _seen(record)) if view else payload
+        return render(view, payload, _seen(decode_record(line))) if view else payload
 
     def restore(
         self,
@@ -268,7 +267,7 @@ class Content:
             if mark.amended is not None and mark.amended > (since or {}).get(node, -1)
         }
         lines = yield from self._replica.lines_at(amended.values())
-        bodies = {node: bytes(decode_record(lines[at]).body) for node, at in amended.items()}
+        bodies = {node: body_of(lines[at]) for node, at in amended.items()}
         return replace(without(context, retracted), bodies)
 
     def context_lines(self, context: Context) -> Steps[dict[str, bytes]]:
@@ -276,6 +275,8 @@ class Content:
         shown = dict.fromkeys(context.nodes)
         lines = {node: line for node, line in self._replica.state.lines.items() if node in shown}
         missing = [node for node in shown if node not in lines]
+        if not missing:
+            return lines
         rows = yield from self._replica.ask(lambda look: look.all_nodes(missing))
         found = yield from self._replica.lines_at(row.at for row in rows)
         return lines | {row.id: found[row.at] for row in rows}
@@ -290,8 +291,10 @@ class Content:
         names = {name for _, name in wanted if name is not None}
         return (yield from self._checkpoint_lines(names))
 
-    def _checkpoint_lines(self, names: Iterable[str]) -> Steps[dict[str, bytes]]:
+    def _checkpoint_lines(self, names: Collection[str]) -> Steps[dict[str, bytes]]:
         """The record lines of some checkpoints, pruned ones too, by checkpoint."""
+        if not names:
+            return {}
         entries = yield from self._replica.ask(lambda look: look.all_checkpoints(names))
         lines = yield from self._replica.lines_at(entry.at for entry in entries)
         return {entry.id: lines[entry.at] for entry in entries}

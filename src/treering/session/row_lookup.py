@@ -74,7 +74,10 @@ class RowLookup:
     def _named(self, names: Iterable[str | None], of_type: str) -> Steps[dict[str, Skeleton]]:
         """The first record of one type with each of these ids; those that do not exist are left out."""
         # A caller may pass on that a session stands before its first node; nothing has that for its id.
-        places = yield from self._rows.find([name for name in names if name is not None])
+        wanted = [name for name in names if name is not None]
+        if not wanted:
+            return {}
+        places = yield from self._rows.find(wanted)
         rows = yield from self._rows.rows_at(at for each in places.values() for at in each)
         found: dict[str, Skeleton] = {}
         for name, each in places.items():
