@@ -187,6 +187,7 @@ class Content:
         head: str | None = None,
         before: int | None = None,
         part: Callable[[Context], Context] = _whole,
+        state: bool = True,
     ) -> Steps[Restored]:
         """Compute the context at `node` and the state that belongs to it.
 
@@ -199,6 +200,7 @@ class Content:
             head: The head that points there or will; checkpoints made on it take precedence.
             before: Ignore checkpoints and edits at this position or later.
             part: Read only the messages of what this makes of the context.
+            state: Read the records that hold the state, too, which whoever moves there needs.
 
         Raises:
             NotFoundError: There is no such node or checkpoint.
@@ -206,7 +208,7 @@ class Content:
         end = -1
         while True:
             try:
-                return (yield from self._restored(node, checkpoint, head, before, part))
+                return (yield from self._restored(node, checkpoint, head, before, part, state=state))
             except NotFoundError as error:
                 if checkpoint is not HERE or error.kind != Kind.CHECKPOINT or end == self._replica.state.end:
                     raise
@@ -220,6 +222,8 @@ class Content:
         head: str | None,
         before: int | None,
         part: Callable[[Context], Context],
+        *,
+        state: bool,
     ) -> Steps[Restored]:
         entry, below = yield from self._replica.ask(lambda look: _start(look, node, checkpoint, head, before))
         found = (yield from self.load_checkpoint(entry.id)) if entry is not None else None
@@ -231,7 +235,7 @@ class Content:
         context = yield from self.edited(built, since=since, before=before)
         read = part(context)
         lines = yield from self.context_lines(read)
-        lines |= yield from self._state_lines(found)
+        lines |= (yield from self._state_lines(found)) if state else {}
         yield from self._blobs.fetch(lines.values(), read)
         return Restored(node, context, lines, found)
 

@@ -36,7 +36,7 @@ from treering.transcript.annotations import Annotations, text_of
 from treering.transcript.graph import Page, PageRow
 from treering.transcript.heads import Heads
 
-CLIMB_FIRST = 16
+CLIMB_FIRST = 4
 CLIMB_MAX = 1024
 """How many nodes to look at together, at first and at most, where it is not known how far up something is."""
 _PLAIN = Shown()
