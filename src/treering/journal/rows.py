@@ -15,8 +15,8 @@ from functools import partial
 from typing import NamedTuple
 
 from treering.errors import NotFoundError
-from treering.format.chunk import Chunk, Outside
-from treering.format.index import ChunkSpan, OutsideSpan, hash_of
+from treering.format.chunk import Chunk
+from treering.format.index import OutsideSpan, hash_of
 from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.paths import parse_segment
 from treering.format.record import Skeleton
@@ -24,6 +24,7 @@ from treering.format.references import CHILD, HAS_ROOT
 from treering.ids import time_of
 from treering.journal.memory import FRAMES_BYTES, Memory
 from treering.journal.read import PARALLEL_GETS_MAX, Footer, Frame, read_frames
+from treering.journal.referrers import sealed_referrers
 from treering.journal.sealed import MergedError, Part, SealedParts, holder_of
 from treering.journal.tail_rows import Referrer, TailRows
 from treering.journal.view import View
@@ -309,7 +310,7 @@ class Rows:
         known = self._tail.referrers
         found = [[*known.get(row.id, ())] for row in rows]
         if self.base:
-            sealed = yield from self._sealed.ask(partial(self._sealed_referrers, rows))
+            sealed = yield from self._sealed.ask(partial(sealed_referrers, self._sealed, self.base, rows))
             found = [each if not told else [*told, *each] for told, each in zip(found, sealed, strict=True)]
         for place, row in enumerate(rows):
             if found[place]:
@@ -317,37 +318,6 @@ class Rows:
                 if found[place][0].at <= row.at:
                     raise OddError
         return found
-
-    def _sealed_referrers(self, rows: Sequence[Skeleton], parts: Sequence[Part]) -> Steps[list[list[Referrer]]]:
-        spans: list[tuple[Part, ChunkSpan]] = []
-        inside: list[tuple[int, int]] = []
-        """Numbers of rows, each with that of the span it is in."""
-        outside: list[tuple[int, Part, OutsideSpan]] = []
-        for part in parts:
-            first, end, here = part.index.first, min(part.index.end, self.base), range(0)
-            for number, row in enumerate(rows):
-                if first <= row.at < end:  # also in a part that is not its holder: two may have referrers of a row
-                    if row.at not in here:
-                        span = part.index.chunk_of(row.at)
-                        spans.append((part, span))
-                        here = range(first + span.first_row, first + span.first_row + span.rows)
-                    inside.append((number, len(spans) - 1))
-                elif part.index.outside:
-                    outside += [(number, part, span) for span in part.index.outside_with(row.id)]
-        chunks = yield from self._sealed.load(spans, read_chunk)
-        blocks = yield from self._sealed.load([(part, span) for _, part, span in outside], read_outside)
-        found: list[list[Referrer]] = [[] for _ in rows]
-        for number, place in inside:
-            part = spans[place][0]
-            found[number] += self._taken(part, chunks[place].referrers(rows[number].at - part.index.first))
-        for (number, part, _), block in zip(outside, blocks, strict=True):
-            found[number] += self._taken(part, _references(block, rows[number].id))
-        return found
-
-    def _taken(self, part: Part, referrers: Iterable[tuple[int, int]]) -> list[Referrer]:
-        """Referrers by position, without those that the segment before it or the tail has as well."""
-        first, begin, base = part.index.first, part.first, self.base
-        return [Referrer(first + row, code) for row, code in referrers if begin <= first + row < base]
 
     # rows by what they are
 
@@ -444,7 +414,7 @@ class Rows:
 
 def _occurs(mask: int, parts: Sequence[Part]) -> Steps[bool]:
     yield from ()
-    return any(span.mask & mask for part in parts for span in part.index.chunks)
+    return any(part.index.mask & mask for part in parts)
 
 
 def _odd(parts: Sequence[Part]) -> Steps[bool]:
@@ -461,12 +431,6 @@ def _only_child(at: int, referrers: Iterable[tuple[int, int]]) -> int | None:
 def _entries(block: Sequence[tuple[int, int]], wanted: int) -> Sequence[tuple[int, int]]:
     """The entries of a sorted block that begin with `wanted`."""
     return block[bisect_left(block, (wanted,)) : bisect_right(block, wanted, key=lambda entry: entry[0])]
-
-
-def _references(block: Sequence[Outside], wanted: str) -> list[tuple[int, int]]:
-    """The rows, and how each refers, of the entries of a sorted block about the id `wanted`."""
-    start, end = (cut(block, wanted, key=lambda entry: entry.id) for cut in (bisect_left, bisect_right))
-    return [(entry.row, entry.code) for entry in block[start:end]]
 
 
 def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:

@@ -77,13 +77,13 @@ class SealedParts:
         self._outdated: tuple[str, ...] = ()
         """What `latest` said of segments when one of them was gone."""
         self._ends = Cache(ENDS_BYTES)
-        self._asked: tuple[Sequence[tuple[int, Segment]], list[Part]] = ((), [])
-        """The segments of the last question, and what was known of them."""
+        self._parts: dict[str, Part] = {}
+        """Segments that were asked about, by key."""
 
     def forget_content(self) -> None:
         """Forget what may hold records that were erased since."""
         self._ends = Cache(ENDS_BYTES)
-        self._asked = ((), [])
+        self._parts.clear()
 
     def ask(
         self,
@@ -121,13 +121,15 @@ class SealedParts:
         if reach < self.view.tail.header.base:
             # A list may miss a segment that was merged; looking again proves whether one is lost, or all were deleted.
             segments = (yield from survey(keys, life)).segments
+        self._parts.clear()  # each has a first position, which may be another one now
         self._segments = tuple(zip([0, *(segment.name.end for segment in segments)], segments, strict=False))
         return self._segments
 
     def _opened(self, listed: Sequence[tuple[int, Segment]], *, whole: bool) -> Steps[list[Part]]:
         """Segments with their indexes: one GET each, in parallel, where these are not remembered."""
-        if listed == self._asked[0]:  # as a rule: a page asks some ten questions about the same ones
-            return self._asked[1]
+        known_parts = [self._parts[segment.key] for _, segment in listed if segment.key in self._parts]
+        if len(known_parts) == len(listed):  # as a rule: a page asks some ten questions about the same ones
+            return known_parts
         read: dict[str, Footer] = {}
         known = {segment.key: self._memory.get((segment.key, None)) for _, segment in listed}
         held = {segment.key: self._ends.get(segment.key) for _, segment in listed}
@@ -147,8 +149,9 @@ class SealedParts:
             came = read.get(segment.key) or held[segment.key]
             index = came.index if came is not None else known[segment.key]
             parts.append(Part(segment, index, first, came))
-        if sum(len(part.footer.suffix) for part in parts if part.footer is not None) <= ENDS_BYTES:
-            self._asked = listed, parts
+        self._parts |= {part.segment.key: part for part in parts}
+        if sum(len(part.footer.suffix) for part in self._parts.values() if part.footer is not None) > ENDS_BYTES:
+            self._parts.clear()
         return parts
 
     def load(self, wanted: Iterable[tuple[Part, S]], decode: Callable[[bytes, S, SegmentIndex], B]) -> Steps[list[B]]:
