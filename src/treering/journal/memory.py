@@ -13,6 +13,8 @@ MEMORY_BYTES: Final = 16 * 1024 * 1024
 """About the memory that all remembered parts of segments take together."""
 FRAMES_BYTES: Final = 8 * 1024 * 1024
 """About the memory that the frames take which were read last: what is shown next often lies in the same ones."""
+TAILS_BYTES: Final = 4 * 1024 * 1024
+"""About the memory that the rows of tails take."""
 
 
 class Cache:
@@ -56,5 +58,7 @@ class Memory(Cache):
         super().__init__(limit)
         self.frames = Cache(FRAMES_BYTES)
         """The contents of frames, by segment and place: none that may hold what was erased."""
+        self.tails = Cache(TAILS_BYTES)
+        """The rows of each session's tail, by its key."""
         self.watches = Watches()
         """What those who follow one session share."""

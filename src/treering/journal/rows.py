@@ -26,7 +26,7 @@ from treering.journal.memory import FRAMES_BYTES, Memory
 from treering.journal.read import PARALLEL_GETS_MAX, Footer, Frame, read_frames
 from treering.journal.referrers import sealed_referrers
 from treering.journal.sealed import MergedError, Part, SealedParts, holder_of
-from treering.journal.tail_rows import Referrer, TailRows
+from treering.journal.tail_rows import Referrer, tail_rows
 from treering.journal.view import View
 from treering.storage.requests import Steps
 
@@ -54,8 +54,9 @@ class Rows:
     def __init__(self, view: View, memory: Memory) -> None:
         self.view = view
         self._sealed = SealedParts(view, memory)
+        self._memory = memory
         self._frames = memory.frames
-        self._tail = TailRows(view)
+        self._tail = tail_rows(view, memory)
         self._forget_erased()
 
     def look(self, view: View) -> None:
@@ -65,7 +66,7 @@ class Rows:
             self._forget_erased()
             self._sealed.forget_content()
         if (before.epoch, before.tail.header.base) != (view.epoch, self.base) or before.end > view.end:
-            self._tail = TailRows(view)
+            self._tail = tail_rows(view, self._memory)
         else:
             self._tail.extend(view)
 
