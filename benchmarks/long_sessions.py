@@ -80,6 +80,13 @@ class Treering:
         self.store = treering.Store(Place(self.driver))
         self.ends: list[str] = []
 
+    def asked_first(self, action: Callable[[], object]) -> Figures:
+        """Return what an action asks for behind its resume, if the store was just opened and remembers nothing."""
+        kept, self.store = self.store, treering.Store(Place(self.driver))
+        action()
+        self.store = kept
+        return asked(self.driver)
+
     def write(self, made: Iterator[Turn]) -> None:
         """Write the session without waiting for the disk, merge its segments, and leave it at its first head."""
         heads = {MAIN}
@@ -234,7 +241,7 @@ def read_cells(task: str, ours: Treering, tables: Tables, count: int) -> Mapping
     }
     cells: dict[Cell, Callable[[], Figures]] = {}
     for what, (one, other) in actions.items():
-        cells[Cell(task, f"{what}: {OURS}", DISK, count)] = partial(_counted, ours.driver, one)
+        cells[Cell(task, f"{what}: {OURS}", DISK, count)] = partial(_counted, ours, one)
         cells[Cell(task, f"{what}: {SQLITE}", DISK, count)] = partial(once, other)
     return cells
 
@@ -262,9 +269,9 @@ def whole(task: str, ours: Treering, count: int) -> Iterator[Mapping[Cell, Figur
     yield {Cell(task, f"copy: {FILES}", DISK, count): {**figures, "bytes": weigh(ours.folder)}}
 
 
-def _counted(driver: CountingDriver, action: Callable[[], object]) -> Figures:
-    """Time an action; add what its last repetition asked for behind the resume."""
-    return {**once(action), **asked(driver)}
+def _counted(ours: Treering, action: Callable[[], object]) -> Figures:
+    """Time an action, of a store that remembers what it read; add what one that was just opened asks for."""
+    return {**once(action), **ours.asked_first(action)}
 
 
 def asked(driver: CountingDriver) -> Figures:
