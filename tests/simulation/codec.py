@@ -125,6 +125,10 @@ def _read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     return list(data.value) if isinstance(data, Token) else segment.read_frame(data, span, key=key)
 
 
+def _frame_content(data: bytes, span: FrameSpan, *, key: str) -> bytes:
+    return b"".join(data.value) if isinstance(data, Token) else segment.frame_content(data, span, key=key)
+
+
 _CODERS: dict[str, Any] = {
     "encode_tail": _encode_tail,
     "decode_tail": _decode_tail,
@@ -135,6 +139,7 @@ _CODERS: dict[str, Any] = {
     "read_segment": _read_segment,
     "read_footer": _read_footer,
     "read_frame": _read_frame,
+    "frame_content": _frame_content,
 }
 _DECODERS = (decode_record, skeleton_of, parse_segment, decompress_frame)
 """The same lines are decoded hundreds of times in one schedule: by each process, at each look."""

@@ -215,9 +215,14 @@ def decode_checked(line: bytes, *, key: str = "", offset: int = 0) -> Record:
 
 
 def body_of(line: bytes) -> bytes:
-    """Return the body of a line whose checksum was checked; the rest is decoded if anything is nested in it."""
+    """Return the body of the record of a line.
+
+    Raises:
+        CorruptError: The checksum differs, or the envelope is not understood.
+    """
+    check_line(line)
     cut = line.find(_BODY)
-    if cut > 0 and line.find(b"{", 1, cut) < 0:
+    if cut > 0 and line.count(b"{", 0, cut) == 1:  # no other object before it, so no name inside of one
         return line[cut + len(_BODY) : -CHECKSUM_BYTES]
     return bytes(decode_checked(line).body)
 

@@ -425,7 +425,24 @@ def _decode_index(frame: bytes, table: bytes, offset: int, key: str) -> _Index1 
 
 
 def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
-    """Return the lines of one frame, line breaks included.
+    """Return the lines of one frame, line breaks included; arguments and errors are those of `frame_content`."""
+    return frame_lines(frame_content(data, span, key=key), span, key=key)
+
+
+def frame_lines(content: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
+    """Return the lines of the content of a frame, line breaks included.
+
+    Raises:
+        CorruptError: There are more or fewer than the index says.
+    """
+    lines = split_lines(content)
+    if len(lines) != span.rows or not content.endswith(b"\n"):
+        raise _corrupt("frame and index differ in the number of records", key, span.start)
+    return lines
+
+
+def frame_content(data: bytes, span: FrameSpan, *, key: str) -> bytes:
+    """Return the content of one frame: whole lines.
 
     Args:
         data: The bytes of the segment from `span.start` to `span.end`.
@@ -441,11 +458,7 @@ def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     frame = frame_at(data, 0, key=key)
     if (frame.end, frame.content_size) != (len(data), span.content_size):
         raise _corrupt("frame and index differ in size", key, span.start)
-    content = decompress_frame(data, frame, key=key)
-    lines = split_lines(content)
-    if len(lines) != span.rows or not content.endswith(b"\n"):
-        raise _corrupt("frame and index differ in the number of records", key, span.start)
-    return lines
+    return decompress_frame(data, frame, key=key)
 
 
 def read_segment(data: bytes, *, key: str) -> list[bytes]:
