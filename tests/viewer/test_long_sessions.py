@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from tests.server.clients import Serving, serving
+from tests.server.clients import Serving
+from tests.server.forked import serving
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import address
 
