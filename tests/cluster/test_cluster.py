@@ -84,6 +84,7 @@ def keep(store: Store) -> Kept:
     return kept
 
 
+@pytest.mark.slow
 def test_two_of_three_killed(cluster: Cluster, fault_log: FaultLog) -> None:
     """With both copies of some objects gone reads are right or refused, writes are refused; nothing is made up.
 

@@ -69,6 +69,7 @@ def work_and_check(crew: Crew, fault_log: FaultLog) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CREWS)
+@pytest.mark.slow
 def test_a_crew_on_disk(name: str, on_disk: Crew, fault_log: FaultLog) -> None:
     """However many write to a folder at once, the history is linearisable and nothing is lost.
 

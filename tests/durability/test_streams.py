@@ -134,6 +134,7 @@ def test_killed_writers_on_a_disk(tmp_path: Path) -> None:
 
 @pytest.mark.s3
 @pytest.mark.xdist_group("seaweedfs")
+@pytest.mark.slow
 def test_killed_writers_at_a_server(seaweedfs: S3Server) -> None:
     """So it does on S3."""
     place = Place(f"s3://{seaweedfs.bucket}/streams-{os.urandom(6).hex()}", dict(seaweedfs.storage_options))

@@ -180,6 +180,7 @@ def breaches(browser: Browser, states: Iterator[str], size: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.slow
 def test_no_state_of_the_page_breaks_a_rule(page: Browser, full: Writable, size: tuple[int, int]) -> None:
     """Axe finds no violation on any state of the page, in light and dark, on a wide and on a narrow window."""
     seen, found = breaches(page, states(page, full), size)

@@ -385,6 +385,7 @@ with TreeringSessionRepository(treering.open(sys.argv[1])) as made:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     """Two processes that add messages to one agent at once lose none, and leave one line without branches."""
     with TreeringSessionRepository(treering.open(tmp_path)) as made:

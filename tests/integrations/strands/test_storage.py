@@ -381,6 +381,7 @@ def counted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Counted]
     counts.close()
 
 
+@pytest.mark.slow
 async def test_requests(counted: Counted) -> None:
     """A write is one PUT, a read one GET, a deletion one DELETE, a list one LIST for each thousand below its folder."""
     storage = counted.storage

@@ -27,6 +27,7 @@ def sources(request: pytest.FixtureRequest) -> Path:
     return sdist.unpacked(cache.mkdir("openai-sdist"), "openai-agents", VERSION)
 
 
+@pytest.mark.slow
 def test_on_disk(sources: Path, tmp_path: Path) -> None:
     """On a local disk all pass but those in the table, as many as the page says."""
     OPENAI.hold(sources, tmp_path)

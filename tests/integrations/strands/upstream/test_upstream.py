@@ -25,6 +25,7 @@ def sources(request: pytest.FixtureRequest) -> Path:
     return sdist.unpacked(cache.mkdir("strands-sdist"))
 
 
+@pytest.mark.slow
 def test_on_disk(sources: Path, tmp_path: Path) -> None:
     """On a local disk all pass but those in the table, as many as the page says, and at least 200."""
     assert STRANDS.hold(sources, tmp_path) >= PASSED_MIN
