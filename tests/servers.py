@@ -1,7 +1,7 @@
 """Real S3 servers for tests, started on free loopback ports and stopped by their own process id.
 
 `from tests.servers import moto, seaweedfs` in a `conftest.py` makes the fixtures known there. However many folders do
-so, each server is started once.
+so, each server is started once in a process.
 """
 
 from __future__ import annotations

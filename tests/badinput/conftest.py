@@ -87,7 +87,7 @@ KINDS = [
     "logs",
     "local",
     "generic",
-    pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs"), pytest.mark.thinned(3)]),
+    pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.thinned(3)]),
 ]
 
 

@@ -20,7 +20,7 @@ from treering.errors import UnavailableError
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.s3
 
 LAYER = "s3 servers"
 BETWEEN = 8  # acknowledgements

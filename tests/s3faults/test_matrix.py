@@ -39,7 +39,7 @@ from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 from treering.transcript.node import Node, user
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 WHOLE = os.environ.get("TREERING_FAULT_MATRIX") == "whole"
 FAULTS = list(ACTS)

@@ -21,8 +21,6 @@ from tests.viewer.sample import Sample, record
 import treering
 from treering.exporters import export_page
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 WIDE, NARROW = (1280, 900), (390, 844)
 LIGHT_AND_DARK = ("light", "dark")
 

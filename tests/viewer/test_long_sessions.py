@@ -13,8 +13,6 @@ from tests.viewer.conversations import address
 
 import treering
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 NODES, BRANCHES = 5000, 50
 ROWS_MAX = 160
 """Messages on the page at a time."""

@@ -12,8 +12,6 @@ from tests.viewer.killed import killed_writer
 
 import treering
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 @pytest.fixture
 def lost(browser: Browser, own: Own, tmp_path: Path) -> str:

@@ -14,7 +14,6 @@ from tests.viewer.sample import HOSTILE, Sample
 import treering
 from treering.viewer import assets
 
-pytestmark = pytest.mark.xdist_group("browser")
 ASSETS = {name: asset.data.decode() for name, asset in assets().items()}
 
 

@@ -25,7 +25,7 @@ from treering import Store
 from treering.integrations.strands import TreeringSessionManager
 from treering.integrations.strands.conversation import draft_of
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 CALLS = few(50, whole=200)
 MESSAGES = 2 * CALLS + 2

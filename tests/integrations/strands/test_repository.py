@@ -30,7 +30,7 @@ from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
-S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs"), pytest.mark.thinned(3)])
+S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.thinned(3)])
 SECRET = "the launch code is 0000"
 
 

@@ -41,7 +41,7 @@ SECRET = "the launch code is 0000"
 KEYS = ["a", "a/b", "a/b.json", "A", "ab", "é ü/\U0001f600", ".hidden", "con", "a=2fb", "x" * 500, "long/" + "y" * 300]
 
 
-S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs"), pytest.mark.thinned(3)])
+S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.thinned(3)])
 
 
 def storage_of(backend: Backend, **options: Any) -> TreeringStorage:
