@@ -289,6 +289,7 @@ def _peak_of_fork(nodes: int) -> int:
     return peak
 
 
+@pytest.mark.slow
 def test_a_fork_takes_memory_for_a_part_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times the length takes positions of the path, and what a store remembers of segments, within bounds."""
     monkeypatch.setattr(loader, "SEGMENT_BYTES", 64 * 1024)

@@ -76,9 +76,7 @@ def s3_bucket(server: S3Server) -> Bucket:
     return Bucket(RetryingDriver(counts), counts, wire)
 
 
-@pytest.fixture(
-    params=["memory", pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])]
-)
+@pytest.fixture(params=["memory", pytest.param("seaweedfs", marks=pytest.mark.s3)])
 def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
     """An object store in memory, and a real one."""
     found = memory_bucket() if request.param == "memory" else s3_bucket(request.getfixturevalue("seaweedfs"))
