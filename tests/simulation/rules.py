@@ -542,6 +542,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "A copy is created only if nothing was erased since it looked at the original.",
         always(),
         ERASURES,
+        seed=161,
     ),
     Rule(
         "copy-leaves-nothing",
@@ -554,6 +555,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "A blob that an erasure listed is copied only if a record that is left refers to it.",
         never(),
         ERASURES,
+        seed=276,
     ),
     # purge
     Rule("stones-first", "A life begins in place of a tombstone, never where nothing is.", always(), LIVES, seed=4084),
@@ -562,7 +564,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "A load looks at latest before it writes anything.",
         argument("seen", "None"),
         NAMES,
-        seed=1572,
+        seed=10330,
     ),
     Rule(
         "purge-refuses-loads",
