@@ -1,8 +1,7 @@
 # A fresh machine needs make and python3 (3.11 or newer, with its venv module); everything else goes into .venv.
 PYTHON ?= python3
-# Tests marked with one xdist_group share a process, so that a server is started once for all of them.
-# More than four processes cost more in starting servers than they save.
-PYTEST_ARGS ?= -n auto --maxprocesses=4 --dist=loadgroup
+# A file is run by one process; tests/workers.py says how many there are, and orders the files.
+PYTEST_ARGS ?= -n auto --dist=loadfile --no-loadscope-reorder
 
 # Tests start about a thousand processes. Where Python may not keep what it compiled, each compiles this package again.
 export PYTHONDONTWRITEBYTECODE =

@@ -80,6 +80,13 @@ class Treering:
         self.store = treering.Store(Place(self.driver))
         self.ends: list[str] = []
 
+    def asked_first(self, action: Callable[[], object]) -> Figures:
+        """Return what an action asks for behind its resume, if the store was just opened and remembers nothing."""
+        kept, self.store = self.store, treering.Store(Place(self.driver))
+        action()
+        self.store = kept
+        return asked(self.driver)
+
     def write(self, made: Iterator[Turn]) -> None:
         """Write the session without waiting for the disk, merge its segments, and leave it at its first head."""
         heads = {MAIN}
@@ -142,17 +149,17 @@ class Treering:
 
 
 class Tables(Sqlite):
-    """The session in tables of SQLite, with the ends of heads."""
+    """The session in tables of SQLite, with the ends of heads, and which of them is the current one."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))
         self.ends: list[str] = []
-        self.at = MAIN
 
     def write_turns(self, made: Iterator[Turn]) -> None:
         """Write all turns in one transaction."""
         database = self._connect()
         database.execute("CREATE TABLE heads (name INTEGER PRIMARY KEY, id TEXT)")
+        database.execute("CREATE TABLE current (session TEXT PRIMARY KEY, head INTEGER)")
         heads: dict[int, str | None] = {}
         position, path = 0, 0
         with database:
@@ -170,6 +177,7 @@ class Tables(Sqlite):
                 if turn.head == MAIN:
                     path += 1
             database.executemany("INSERT INTO heads VALUES (?, ?)", heads.items())
+            database.execute("INSERT INTO current VALUES (?, ?)", (SESSION, MAIN))
         self.middle = self._above(database, heads[MAIN], path * TURN // 2)
         database.close()
 
@@ -186,20 +194,28 @@ class Tables(Sqlite):
     def read(self, count: int, end: str | None = None) -> Sequence[Any]:
         """Read messages upward from a message, by default from the main head."""
         database = self._connect()
-        if end is None:
-            (end,) = database.execute("SELECT id FROM heads WHERE name = ?", (MAIN,)).fetchone()
-        given = {"session": SESSION, "end": end, "count": count}
-        rows = [json.loads(body) for (body,) in database.execute(self.UPWARD, given)]
+        rows = self._messages(database, count, self._end(database, MAIN) if end is None else end)
         database.close()
         return rows
 
     def go(self) -> Sequence[Any]:
-        """Read what the model sees at the other head."""
-        self.at = OTHER if self.at == MAIN else MAIN
+        """Go to the other head, durably, and read what the model sees there."""
         database = self._connect()
-        (end,) = database.execute("SELECT id FROM heads WHERE name = ?", (self.at,)).fetchone()
+        (at,) = database.execute("SELECT head FROM current WHERE session = ?", (SESSION,)).fetchone()
+        there = OTHER if at == MAIN else MAIN
+        with database:
+            database.execute("UPDATE current SET head = ? WHERE session = ?", (there, SESSION))
+        rows = self._messages(database, self.window, self._end(database, there))
         database.close()
-        return self.read(self.window, end)
+        return rows
+
+    def _end(self, database: sqlite3.Connection, head: int) -> str:
+        (end,) = database.execute("SELECT id FROM heads WHERE name = ?", (head,)).fetchone()
+        return str(end)
+
+    def _messages(self, database: sqlite3.Connection, count: int, end: str) -> Sequence[Any]:
+        given = {"session": SESSION, "end": end, "count": count}
+        return [json.loads(body) for (body,) in database.execute(self.UPWARD, given)]
 
 
 def prepared(folder: Path, count: int, shape: str) -> tuple[Treering, Tables]:
@@ -225,7 +241,7 @@ def read_cells(task: str, ours: Treering, tables: Tables, count: int) -> Mapping
     }
     cells: dict[Cell, Callable[[], Figures]] = {}
     for what, (one, other) in actions.items():
-        cells[Cell(task, f"{what}: {OURS}", DISK, count)] = partial(_counted, ours.driver, one)
+        cells[Cell(task, f"{what}: {OURS}", DISK, count)] = partial(_counted, ours, one)
         cells[Cell(task, f"{what}: {SQLITE}", DISK, count)] = partial(once, other)
     return cells
 
@@ -253,9 +269,9 @@ def whole(task: str, ours: Treering, count: int) -> Iterator[Mapping[Cell, Figur
     yield {Cell(task, f"copy: {FILES}", DISK, count): {**figures, "bytes": weigh(ours.folder)}}
 
 
-def _counted(driver: CountingDriver, action: Callable[[], object]) -> Figures:
-    """Time an action; add what its last repetition asked for behind the resume."""
-    return {**once(action), **asked(driver)}
+def _counted(ours: Treering, action: Callable[[], object]) -> Figures:
+    """Time an action, of a store that remembers what it read; add what one that was just opened asks for."""
+    return {**once(action), **ours.asked_first(action)}
 
 
 def asked(driver: CountingDriver) -> Figures:

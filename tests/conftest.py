@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.faultlog", "tests.sampling", "tests.in_memory"]
+pytest_plugins = ["tests.faultlog", "tests.sampling", "tests.in_memory", "tests.workers"]
 pytest.register_assert_rewrite("treering.testing.conformance")  # before any test imports it
 
 MARKERS = {

@@ -1,8 +1,9 @@
 """Run a sample of a test's items if all take long and each adds little.
 
 `@pytest.mark.sampled(8, "verb")` keeps about one item in eight, and one at least for each value of `verb`. They are the
-same on every run. `@pytest.mark.whole` keeps none. With `TREERING_WHOLE` set all of them run (`make whole`), and so
-does a test that is named on the command line, as `tests/a.py::test_b`.
+same on every run. `pytest.mark.thinned(3)` on a parameter that many tests of a file share, as a server beside memory,
+keeps about one in three of the items that have it. `@pytest.mark.whole` keeps none. With `TREERING_WHOLE` set all of
+them run (`make whole`), and so does a test that is named on the command line, as `tests/a.py::test_b`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 WHOLE = bool(os.environ.get("TREERING_WHOLE"))
 MARKERS = (
     "sampled(one_in, *arguments): of its items one in so many is run, and one for each value of these arguments",
+    "thinned(one_in): of the items of a file with this mark one in so many is run",
     "whole: takes long and says little that other tests do not; only `make whole` runs it",
 )
 
@@ -55,16 +57,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the rest."""
     if WHOLE or any("::" in each for each in config.args):
         return
-    tests: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("sampled"):
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left = {item for item in items if item.get_closest_marker("whole")}
-    for same in tests.values():
-        mark = same[0].get_closest_marker("sampled")
-        assert mark is not None
-        kept = chosen([(item.nodeid, _arguments(item)) for item in same], mark.args[0], mark.args[1:])
-        left |= {*same} - {same[place] for place in kept}
+    for name, until in (("sampled", "["), ("thinned", "::")):
+        tests: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            if item not in left and item.get_closest_marker(name):
+                tests.setdefault(item.nodeid.partition(until)[0], []).append(item)
+        for same in tests.values():
+            mark = same[0].get_closest_marker(name)
+            assert mark is not None
+            kept = chosen([(item.nodeid, _arguments(item)) for item in same], mark.args[0], mark.args[1:])
+            left |= {*same} - {same[place] for place in kept}
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=[*left])
 

@@ -1,7 +1,7 @@
 """Real S3 servers for tests, started on free loopback ports and stopped by their own process id.
 
 `from tests.servers import moto, seaweedfs` in a `conftest.py` makes the fixtures known there. However many folders do
-so, each server is started once.
+so, each server is started once in a process.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import boto3
 import pytest
+from botocore import session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.server import ThreadedMotoServer
@@ -31,6 +32,10 @@ from tests.storage.processes import die_with_parent, wait_until
 BUCKET = "treering"
 REGION = "us-east-1"
 STOP_SECONDS_MAX = 15
+
+# Each client of s3fs has a session of its own, which would read the descriptions of AWS's services anew: of the 174 ms
+# of a processor that a client takes, 115. Sessions may share what they read, as all clients of one session do.
+session.create_loader = functools.cache(session.create_loader)
 
 
 class S3Server(NamedTuple):

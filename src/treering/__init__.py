@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treering._late import late as _lazily
+from treering._late import late as _lazily, later as _later
 from treering.api.session import Session
 from treering.api.store import Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
 from treering.api.view import View
@@ -34,11 +34,6 @@ from treering.errors import (
 )
 from treering.format.erasure import Erased
 from treering.messages import find_shapes_with as _find_shapes_with
-from treering.programs import (
-    load_installed_messages as _load_installed_messages,
-    load_messages as _load_messages,
-    load_policies as _load_policies,
-)
 from treering.session.options import CompactionHook, Hook, Hooks, MessageHook, Schedule
 from treering.transcript.node import (
     HERE,
@@ -57,8 +52,9 @@ from treering.transcript.node import (
 
 __version__ = "0.1.0"
 
-_find_policies_with(_load_policies)
-_find_shapes_with(_load_messages, _load_installed_messages)
+_PROGRAMS = "treering.programs"  # not imported before a policy or a message is met that is not our own
+_find_policies_with(_later(_PROGRAMS, "load_policies"))
+_find_shapes_with(_later(_PROGRAMS, "load_messages"), _later(_PROGRAMS, "load_installed_messages"))
 
 if TYPE_CHECKING:
     from treering._late import Kind

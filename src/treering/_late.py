@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from treering.kinds import Kind
 
-__all__ = ["Kind", "late", "modules"]
+__all__ = ["Kind", "late", "later", "modules"]
 
 
 def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
@@ -27,6 +27,15 @@ def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
         return module if places[name] == f"{package}.{name}" else getattr(module, name)
 
     return get
+
+
+def later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports a module when it is called, and calls what has a name there."""
+
+    def call(*args: Any) -> Any:
+        return getattr(import_module(module), name)(*args)
+
+    return call
 
 
 def modules(package: str, *names: str) -> dict[str, str]:

@@ -111,7 +111,7 @@ def results_of(message: object) -> list[Result]:
 
 def parts_of(message: object) -> list[Call | Result]:
     """Return the calls and results of a message, in its order; none if it is no message."""
-    if not isinstance(message, Mapping):
+    if type(message) is not dict and not isinstance(message, Mapping):
         return []
     if message.keys() == _TEXT_FIELDS and type(message["content"]) is str and message["role"] in _SPEAKERS:
         return []  # as most messages

@@ -6,8 +6,8 @@ All code gets the time from here: a clock may be set to any year, and nothing ma
 from __future__ import annotations
 
 import os
-import threading
 import time
+from _thread import allocate_lock  # that of `threading`, which most processes that resume do without
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -26,6 +26,7 @@ _VERSION = 7 << _SEQUENCE_BITS
 _VARIANT = 0b10 << 62  # in front of 62 random bits
 _LAST_MS = 0xF << 44  # the year 10329; the 48 bits end 500 years later
 _CLOCK_LAST_MS = 253_402_300_799_999  # the end of the year 9999: ISO 8601 has four digits for a year
+_CLOCK_LAST_NS = _CLOCK_LAST_MS * _NANOS_PER_MS
 _HEX_DIGITS = "0123456789abcdef"
 
 
@@ -39,7 +40,7 @@ class IdClock:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._last = 0
         self._newest = ""  # the greatest one made here, which `observe` meets again with every record
 
@@ -69,9 +70,10 @@ class IdClock:
 def _now_ns() -> int:
     """Return the nanoseconds since 1970: a clock that is set before that or far ahead counts as the nearest end."""
     try:
-        return min(max(time.time_ns(), 0), _CLOCK_LAST_MS * _NANOS_PER_MS)
+        now = time.time_ns()
     except OverflowError:  # beyond what Python can say
-        return _CLOCK_LAST_MS * _NANOS_PER_MS
+        return _CLOCK_LAST_NS
+    return now if 0 <= now <= _CLOCK_LAST_NS else min(max(now, 0), _CLOCK_LAST_NS)
 
 
 def now_ms() -> int:

@@ -87,13 +87,13 @@ KINDS = [
     "logs",
     "local",
     "generic",
-    pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]),
+    pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.thinned(3)]),
 ]
 
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Damaged]:
-    """An empty store of each kind."""
+    """An empty store of each kind; on a server one test in three here, all with `make whole`."""
     match request.param:
         case "local":
             yield _of(local_backend(tmp_path / "store"))

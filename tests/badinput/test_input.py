@@ -75,7 +75,6 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("seaweedfs")
 class TestServers:
     """What only a server can refuse."""
 

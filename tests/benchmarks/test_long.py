@@ -29,6 +29,15 @@ def test_both_show_the_same(tmp_path: Path, shape: str) -> None:
     assert there[-long_sessions.TURN :] == [row["content"] for row in tables.go()][-long_sessions.TURN :]
 
 
+def test_both_stand_elsewhere_after_going_there(tmp_path: Path) -> None:
+    """Who goes to the other head stands there when opened again, and goes back from there."""
+    ours, tables = long_sessions.prepared(tmp_path, 200, long_sessions.LINE)
+    there = [[item["content"] for item in do()][-1] for do in (ours.switch, tables.go)]
+    again, opened = long_sessions.Treering(ours.folder), long_sessions.Tables(tmp_path / "tables")
+    back = [[item["content"] for item in do()][-1] for do in (again.switch, opened.go)]
+    assert there[0] == there[1] != back[0] == back[1]
+
+
 def test_everything_that_is_done_with_a_long_session_has_figures(tmp_path: Path) -> None:
     """Reading, going elsewhere, erasing, looking, forking and copying, which leave nothing behind."""
     ours, tables = long_sessions.prepared(tmp_path, 200, long_sessions.LINE)

@@ -100,6 +100,30 @@ def test_the_last_page_reads_indexes_and_one_frame_of_a_segment(folder: Path) ->
     assert counts.bytes_down < weigh(folder) / 2
 
 
+def calls_of(view: View, rows: int) -> int:
+    """How many functions a page calls, when all that it reads is remembered."""
+    view.history(limit=rows)
+    calls = 0
+
+    def see(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        view.history(limit=rows)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_row_of_a_page_takes_few_calls(folder: Path) -> None:
+    """Of functions in Python: 34, where looking each thing up for each row took 106."""
+    view = counted(folder)[0].view(f"s-{LONG}")
+    assert calls_of(view, 60) - calls_of(view, 20) <= 40 * 36
+
+
 def test_the_tree_reads_a_small_part_of_the_history(folder: Path) -> None:
     """The skeleton is read from indexes: less than a twentieth of the text, where a file would be parsed whole."""
     store, counts = counted(folder)
@@ -265,6 +289,7 @@ def _peak_of_fork(nodes: int) -> int:
     return peak
 
 
+@pytest.mark.slow
 def test_a_fork_takes_memory_for_a_part_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times the length takes positions of the path, and what a store remembers of segments, within bounds."""
     monkeypatch.setattr(loader, "SEGMENT_BYTES", 64 * 1024)

@@ -35,7 +35,7 @@ class Bucket(NamedTuple):
     reads: CountingDriver
 
 
-@pytest.fixture(params=["memory", pytest.param("moto", marks=[pytest.mark.s3, pytest.mark.xdist_group("moto")])])
+@pytest.fixture(params=["memory", pytest.param("moto", marks=pytest.mark.s3)])
 def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
     """An object store in memory, and one on the wire."""
     if request.param == "memory":

@@ -29,6 +29,8 @@ from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
 MESSAGES, MESSAGE_BYTES = 402, 2700
+COPY_READS = 4  # both registers, and once more before the copy is created
+COPY_WRITES = 10  # looking at the name twice, the format, two tombstones, marker, `latest`, tail
 REQUESTS_MAX, BYTES_UP_MAX = 440, 6_600_000
 
 
@@ -74,9 +76,7 @@ def s3_bucket(server: S3Server) -> Bucket:
     return Bucket(RetryingDriver(counts), counts, wire)
 
 
-@pytest.fixture(
-    params=["memory", pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])]
-)
+@pytest.fixture(params=["memory", pytest.param("seaweedfs", marks=pytest.mark.s3)])
 def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
     """An object store in memory, and a real one."""
     found = memory_bucket() if request.param == "memory" else s3_bucket(request.getfixturevalue("seaweedfs"))
@@ -324,3 +324,25 @@ def test_a_handle_that_stays_open_merges(monkeypatch: pytest.MonkeyPatch) -> Non
     assert 0 < merging < counting.total / 10
     assert len([key for key in driver.snapshot() if "/segments/" in key]) < 16
     assert len(list(Store(Place(driver)).view("s").lines())) == 1 + 400 + 10 * 2
+
+
+def test_a_copy_takes_two_requests_for_each_object() -> None:
+    """A GET and a PUT, and a fixed number besides; however many records the objects hold."""
+    source, target = CountingDriver(MemoryDriver()), CountingDriver(MemoryDriver(), keep=True)
+    with Store(Place(target)).session("first") as session:
+        session.append("else the first copy makes the store")
+    for count in (2, 6):
+        name = f"s{count}"
+        with Store(Place(source)).session(name) as session:
+            for number in range(count):
+                session.append(f"{number}", f"{number} {'large ' * 60_000}")
+                session.seal()
+        source.reset()
+        target.reset()
+        Store(Place(source)).copy(name, Store(Place(target)))
+        objects = 2 * count
+        assert dict(source.counts) == {"Get": COPY_READS + objects, "List": 2}
+        puts = [request.key for request in target.requests if isinstance(request, Put)]
+        assert len([key for key in puts if "/segments/" in key or "/blobs/" in key]) == objects
+        assert target.total == COPY_WRITES + objects
+        assert source.batches <= COPY_READS + count + 1  # blobs are read together

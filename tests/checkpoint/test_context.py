@@ -62,6 +62,8 @@ def test_what_stays_in_order_is_not_written_again(old: list[Item], data: st.Data
         ("abc", "abc", []),
         ("abc", "abcde", [(3, 0, row("de"))]),
         ("abcd", "cd", [(0, 2, ())]),
+        ("abcd", "cdef", [(0, 2, ()), (4, 0, row("ef"))]),
+        ("Sabcd", "ScdeS", [(1, 2, ()), (5, 0, row("eS"))]),
         ("abcd", "abXd", [(2, 1, row("X"))]),
         ("Sabcd", "Tcdef", [(0, 3, row("T")), (5, 0, row("ef"))]),
         ("", "ab", [(0, 0, row("ab"))]),

@@ -26,7 +26,7 @@ def bucket(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("moto")
+@pytest.mark.slow
 def test_s3(bucket: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind of command works on a bucket, the demo too; a bucket that is not there is an error of its own."""
     run = recorded.program

@@ -20,7 +20,7 @@ from treering.errors import UnavailableError
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.s3
 
 LAYER = "s3 servers"
 BETWEEN = 8  # acknowledgements
@@ -84,6 +84,7 @@ def keep(store: Store) -> Kept:
     return kept
 
 
+@pytest.mark.slow
 def test_two_of_three_killed(cluster: Cluster, fault_log: FaultLog) -> None:
     """With both copies of some objects gone reads are right or refused, writes are refused; nothing is made up.
 

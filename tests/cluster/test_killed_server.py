@@ -10,7 +10,7 @@ from tests.cluster.load import Load
 from tests.faultlog import FaultLog, rounds
 from tests.servers import SeaweedFS
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.s3
 
 KILLS = 2
 BETWEEN = 8  # acknowledgements

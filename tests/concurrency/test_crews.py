@@ -69,6 +69,7 @@ def work_and_check(crew: Crew, fault_log: FaultLog) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CREWS)
+@pytest.mark.slow
 def test_a_crew_on_disk(name: str, on_disk: Crew, fault_log: FaultLog) -> None:
     """However many write to a folder at once, the history is linearisable and nothing is lost.
 
@@ -78,7 +79,6 @@ def test_a_crew_on_disk(name: str, on_disk: Crew, fault_log: FaultLog) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("crews")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ON_S3)
 def test_a_crew_on_s3(name: str, on_s3: Crew, fault_log: FaultLog) -> None:
@@ -99,7 +99,6 @@ def test_many_create_one_session_on_disk(on_disk: Crew, fault_log: FaultLog, *, 
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("crews")
 @pytest.mark.parametrize(
     ("processes", "shared"), [(few(5, 50), False), (few(3, 20), True)], ids=["exclusive", "shared"]
 )

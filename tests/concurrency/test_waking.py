@@ -162,7 +162,6 @@ MEANWHILE: dict[str, Callable[[Store, str], list[str] | None]] = {
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("crews")
 @pytest.mark.sampled(3, "verb", "meanwhile")
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 @pytest.mark.parametrize("verb", VERBS)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ ON_PURPOSE = "storage/faulty.py"
 """A driver that fails on purpose."""
 
 
+@functools.cache
 def raised() -> dict[str, set[str]]:
     """The classes that carry each kind."""
     found: dict[str, set[str]] = defaultdict(set)

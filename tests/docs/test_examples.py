@@ -61,8 +61,8 @@ def test_examples_run_and_print_what_the_page_says(page: Path, home: Path) -> No
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("moto")
 @pytest.mark.parametrize("page", sorted(ON_S3))
+@pytest.mark.slow
 def test_examples_on_s3_run(page: str, home: Path, moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Examples that name a bucket run against a server which has it, found as AWS tools find theirs."""
     client = moto.client()

@@ -108,7 +108,6 @@ def live(store: treering.Store) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("moto")
 def test_the_policy_allows_what_a_store_asks_for(watched: Watched) -> None:
     """Each request of a session's life is allowed, and each action that is allowed is needed."""
     with treering.open(watched.target, storage_options=watched.options) as store:
@@ -119,7 +118,6 @@ def test_the_policy_allows_what_a_store_asks_for(watched: Watched) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("moto")
 def test_the_policy_of_a_tenant_allows_what_its_namespace_asks_for(watched: Watched) -> None:
     """In a store that exists it needs its own keys, and three kinds of keys of the store."""
     with treering.open(watched.target, storage_options=watched.options) as store, store.session("first") as session:

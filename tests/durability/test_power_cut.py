@@ -40,6 +40,7 @@ def run(disk: Disk, seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(rounds(SEEDS)))
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost(seed: int, tmp_path: Path, fault_log: FaultLog) -> None:
     """Whatever of the unsynced bytes and names lasts, at every call to the system of a whole script.
 

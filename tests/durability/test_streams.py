@@ -133,7 +133,7 @@ def test_killed_writers_on_a_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("seaweedfs")
+@pytest.mark.slow
 def test_killed_writers_at_a_server(seaweedfs: S3Server) -> None:
     """So it does on S3."""
     place = Place(f"s3://{seaweedfs.bucket}/streams-{os.urandom(6).hex()}", dict(seaweedfs.storage_options))
@@ -141,7 +141,6 @@ def test_killed_writers_at_a_server(seaweedfs: S3Server) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("seaweedfs")
 def test_a_fenced_writer_at_a_server(seaweedfs: S3Server) -> None:
     """A second computer goes on, and the first is told, whatever it writes."""
     place = Place(f"s3://{seaweedfs.bucket}/streams-{os.urandom(6).hex()}", dict(seaweedfs.storage_options))

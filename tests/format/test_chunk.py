@@ -51,6 +51,15 @@ def meant(skeletons: list[Skeleton], row: int, reference: str | None, size: int)
     return None
 
 
+def walked(skeletons: list[Skeleton], chunk: Chunk, row: int, limit: int) -> tuple[list[Skeleton], int | None]:
+    """What a walk from a row upward finds in its chunk, and the row above that."""
+    rows = [skeletons[row]]
+    while (above := chunk.parent_row(row)) is not None and above in chunk.rows and above < row and len(rows) < limit:
+        rows.append(skeletons[above])
+        row = above
+    return rows, above
+
+
 def same_as_model(skeletons: list[Skeleton], chunks: list[Chunk], size: int) -> None:
     """Compare chunks of `size` rows with the records they were made of."""
     assert [row for chunk in chunks for row in chunk.rows] == list(range(len(skeletons)))
@@ -69,6 +78,8 @@ def same_as_model(skeletons: list[Skeleton], chunks: list[Chunk], size: int) -> 
             assert chunk.skeleton(row) == skeleton
             assert chunk.id(row) == skeleton.id
             assert chunk.parent_row(row) == meant(skeletons, row, skeleton.parent, size)
+            for limit in (1, 2, 20):
+                assert chunk.climb(row, limit) == walked(skeletons, chunk, row, limit)
             assert chunk.target_row(row) == meant(skeletons, row, skeleton.target, size)
             assert chunk.referrers(row) == expected[row]
             assert chunk.find(skeleton.id) == max(other for other in chunk.rows if skeletons[other].id == skeleton.id)
@@ -112,6 +123,8 @@ def test_rows_that_are_elsewhere() -> None:
         for ask in (chunk.id, chunk.skeleton, chunk.parent_row, chunk.target_row, chunk.referrers):
             with pytest.raises(UsageError):
                 ask(row)
+        with pytest.raises(UsageError):
+            chunk.climb(row, 1)
     with pytest.raises(UsageError):
         index.chunk_of(len(skeletons))
     assert chunk.find(OURS[0][:-1]) is None

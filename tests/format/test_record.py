@@ -14,8 +14,10 @@ from treering.format.record import (
     TIME_MS_MAX,
     Record,
     Skeleton,
+    body_of,
     decode_record,
     encode_record,
+    has_body,
     skeleton_of,
     skeleton_of_record,
 )
@@ -59,10 +61,19 @@ def plain(record: Record) -> dict[str, object]:
     return asdict(record) | {"brief": bytes(record.brief), "body": bytes(record.body)}
 
 
+@given(records, raws)
+def test_a_line_has_its_body_and_no_other(record: Record, other: Raw) -> None:
+    """Whether a body is that of a line is told without decoding it, whatever stands in front."""
+    line = encode_record(record)
+    assert has_body(line, bytes(record.body))
+    assert has_body(line, bytes(other)) == (bytes(other) == bytes(record.body))
+
+
 @given(records)
 def test_round_trip(record: Record) -> None:
-    """A record comes back from its line as it was, to the byte of its body."""
+    """A record comes back from its line as it was, to the byte of its body, also if that is all that is asked for."""
     assert plain(decode_record(encode_record(record))) == plain(record)
+    assert body_of(encode_record(record)) == bytes(record.body)
 
 
 @given(records)
@@ -106,7 +117,16 @@ def test_body_inside_brief(inner: str) -> None:
     )
     line = encode_record(record)
     assert plain(decode_record(line)) == plain(record)
+    assert body_of(line) == b"[3]"
     assert skeleton_of(line).brief == inner.encode()
+    assert has_body(line, b"[3]")
+
+
+def test_a_field_inside_the_body_is_not_the_body() -> None:
+    """What a body merely ends with is not taken for it."""
+    line = encode_record(Record(at=0, by="w.0", type="node", body=Raw(b'{"x":1,"body":[3]}')))
+    assert body_of(line) == b'{"x":1,"body":[3]}'
+    assert not has_body(line, b"[3]")
 
 
 def test_lone_surrogates() -> None:
@@ -172,6 +192,8 @@ def test_every_flip_and_cut_is_found() -> None:
         with pytest.raises(CorruptError) as caught:
             decode_record(bad, key="k", offset=7)
         assert (caught.value.key, caught.value.offset) == ("k", 7)
+        with pytest.raises(CorruptError):
+            body_of(bad)
 
 
 @pytest.mark.parametrize(

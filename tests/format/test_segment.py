@@ -284,7 +284,7 @@ def test_lines_are_replaced_without_the_others() -> None:
     data = build_segment(lines, key="k")
     footer = footer_of(data)
     places = [4_000, 4_001, 8_999]
-    new = replace_lines(data, footer, dict.fromkeys(places, shortened))
+    new = replace_lines(data, footer, dict.fromkeys(places, shortened), key=footer.key)
     expected = [shortened(line) if at in places else line for at, line in enumerate(lines)]
     assert read_segment(new, key="k") == expected
     now = footer_of(new)
@@ -307,7 +307,7 @@ def test_damage_is_not_written_again(kind: str) -> None:
         damaged = bytearray(data)
         damaged[span.start + 20] ^= 1
         with pytest.raises(CorruptError):
-            replace_lines(bytes(damaged), footer, {4_000: shortened})
+            replace_lines(bytes(damaged), footer, {4_000: shortened}, key=footer.key)
 
 
 def chunk_entry(**changes: int) -> dict[str, object]:

@@ -298,6 +298,7 @@ DEEDS = {"grow": grow, "seal": seal, "merge": merge, "erase": erase, "retract": 
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("kind", ["memory", "logs"])
 @pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.slow
 def test_what_others_do_meanwhile_never_makes_it_wrong(kind: str, deed: str, *, fresh: bool) -> None:
     """Somebody appends, seals, merges or erases before each single request: the backup is some moment, and sound.
 

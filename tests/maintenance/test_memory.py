@@ -41,7 +41,13 @@ def repair(store: Store) -> None:
     store.delete("t")
 
 
-@pytest.mark.parametrize("task", [verify, repair])
+def copy(store: Store) -> None:
+    """Read everything as bytes, and write them."""
+    store.copy("s", name="t")
+    store.delete("t")
+
+
+@pytest.mark.parametrize("task", [verify, repair, copy])
 def test_memory_follows_a_segment(task: object, large: Path) -> None:
     """The peak stays below a few segments, where all of them would be several times as much."""
     store = local_backend(large).store()

@@ -23,6 +23,7 @@ from tests.faultlog import FaultLog
 from tests.gateway import Act, Gateway, Seen
 from tests.s3faults.faults import ACTS, LAYER, SLOW, Rule, Rules
 from tests.s3faults.verbs import READING, SENDS_NOTHING, VERBS, WRITING, Call, Verb, stored
+from tests.sampling import few
 from tests.servers import S3Server
 
 from treering.api.session import Session
@@ -38,7 +39,7 @@ from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 from treering.transcript.node import Node, user
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 WHOLE = os.environ.get("TREERING_FAULT_MATRIX") == "whole"
 FAULTS = list(ACTS)
@@ -46,7 +47,7 @@ FAULTS = list(ACTS)
 
 BREAKS = {"drop", "lose", "late"}
 """The client sends once more by itself when a connection breaks that was kept open, so that has to fail as well."""
-SPOTS = 4  # of each verb, in the suite
+SPOTS = few(2, whole=4)  # of each verb, in the suite
 TRIES_MAX = 20
 
 T = TypeVar("T")
@@ -265,6 +266,7 @@ def is_told(error: TreeringError, act: Act) -> bool:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WRITING)
+@pytest.mark.slow
 def test_each_request_of_each_verb_that_writes(name: str, ground: Ground, fault_log: FaultLog) -> None:
     """What was acknowledged is there; what was not is there whole or not at all, or whole once it was called again.
 

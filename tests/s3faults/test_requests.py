@@ -30,7 +30,7 @@ from treering.storage.retrying import ATTEMPTS_MAX, RetryingDriver
 from treering.storage.s3 import S3Driver
 from treering.testing.conformance import ask_any
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 OLD = b"old" * 1000
 BREAKS = {"drop", "lose", "late"}

@@ -27,7 +27,7 @@ from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 RATE = 0.12
 WEIGHTS: dict[Act, int] = {act: 1 if act in SLOW else 4 for act in ACTS.values() if act != "short"}

@@ -24,7 +24,7 @@ from treering.storage.retrying import ATTEMPTS_MAX, SECONDS_MAX, RetryingDriver
 from treering.storage.s3 import S3Driver
 from treering.testing.conformance import ask_any
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 
 class Clock:

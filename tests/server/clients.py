@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 from starlette.testclient import TestClient
@@ -29,12 +30,12 @@ def client(target: Any, **options: Any) -> TestClient:
     return TestClient(app(store, **options), base_url=f"http://127.0.0.1{API}/", headers=HEADERS)
 
 
-class Serving(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Serving:
     """A process that serves."""
 
     address: str
     token: str
-    process: subprocess.Popen[str]
 
     @property
     def api(self) -> httpx.Client:
@@ -42,8 +43,22 @@ class Serving(NamedTuple):
         return httpx.Client(base_url=f"{self.address}{API}/", headers={"authorization": f"Bearer {self.token}"})
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServingProcess(Serving):
+    """One that a test may end."""
+
+    process: subprocess.Popen[str]
+
+
+def printed(line: str) -> Serving:
+    """The server whose address a line shows."""
+    found = re.fullmatch(r"(http://\S+)/#token=(\S+)\n", line)
+    assert found, line
+    return Serving(address=found[1], token=found[2])
+
+
 @contextlib.contextmanager
-def serving(target: str | Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Serving]:
+def serving(target: str | Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[ServingProcess]:
     """Run `treering serve` until the block ends, and stop it by its own process id."""
     command = [sys.executable, "-m", "treering", "--store", str(target), "serve", *options]
     surroundings = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
@@ -51,9 +66,9 @@ def serving(target: str | Path, *options: str, environment: dict[str, str] | Non
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
-        found = re.fullmatch(r"(http://\S+)/#token=(\S+)\n", line)
-        assert found, (line, process.stderr.read() if process.stderr is not None and process.poll() else "")
-        yield Serving(found[1], found[2], process)
+        assert line or process.stderr is None, process.stderr.read()
+        found = printed(line)
+        yield ServingProcess(address=found.address, token=found.token, process=process)
     finally:
         process.terminate()
         process.communicate(timeout=20)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from tests.server.clients import Serving, serving
+from tests.server.clients import Serving, ServingProcess, serving
 from tests.storage.processes import start
 
 import treering
@@ -49,7 +49,7 @@ def told(response: httpx.Response) -> Iterator[Told]:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[Serving]:
+def server(folder: Path) -> Iterator[ServingProcess]:
     """A server of the store in a process of its own."""
     with serving(folder) as found:
         yield found
@@ -124,7 +124,7 @@ def test_a_place_that_is_none_is_refused(server: Serving) -> None:
         assert api.get("sessions/none/events").status_code == 404
 
 
-def test_a_server_ends_although_somebody_follows(server: Serving) -> None:
+def test_a_server_ends_although_somebody_follows(server: ServingProcess) -> None:
     """An open stream does not keep a server from ending when it is asked to."""
     with server.api as api, api.stream("GET", "sessions/trip/events", timeout=20) as response:
         assert response.status_code == 200

@@ -49,7 +49,6 @@ def test_a_warm_page_asks_once_whether_something_changed(tmp_path: Path, asked: 
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("seaweedfs")
 def test_a_warm_page_takes_two_round_trips_in_a_bucket(seaweedfs: S3Server, asked: list[RequestBatch]) -> None:
     """Also of a page further up, whose payloads are in a segment; a write is seen by another worker at once."""
     place, options = f"s3://{seaweedfs.bucket}/server-pages", seaweedfs.storage_options

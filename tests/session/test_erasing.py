@@ -34,7 +34,7 @@ SECRET, EDITED, INLINE = "the password is swordfish", "the password is sw***", "
 KILLED_EVERY = few(3, whole=1)  # a process is killed behind every third of its requests; `make whole`: behind each
 
 
-@pytest.fixture(params=[*KINDS, pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])])
+@pytest.fixture(params=[*KINDS, pytest.param("s3", marks=pytest.mark.s3)])
 def everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """A place for sessions on each kind of driver, a real server among them."""
     if request.param != "s3":

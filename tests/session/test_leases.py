@@ -635,7 +635,6 @@ def test_a_killed_process_of_this_computer_is_succeeded_at_once(tmp_path: Path) 
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("seaweedfs")
 def test_a_killed_process_of_another_computer_is_succeeded_after_its_time(seaweedfs: S3Server) -> None:
     """In a bucket nothing tells that it is gone, so its time has to pass; who was slow is refused."""
     url, options = f"s3://{seaweedfs.bucket}/leases-{os.urandom(6).hex()}", seaweedfs.storage_options

@@ -11,6 +11,7 @@ import treering
 from treering import ContextItem, user
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.format.record import decode_record
 
 REPLY = {"role": "assistant", "content": "reply"}
 
@@ -404,6 +405,18 @@ def test_the_context_can_be_windowed(backend: Backend) -> None:
         assert len(session.history(limit=100).rows) == 10
         session.append("m10")
         assert texts(session.context) == ["m6", "m7", "m8", "m9", "m10"]
+
+
+def test_a_message_that_is_given_back_is_no_edit(backend: Backend) -> None:
+    """Whatever the order of its fields, a message that says the same stays that of its node and is not stored again."""
+    session = backend.store().session("s")
+    first, second = session.append("one", user("two", name="n")).nodes
+    mine = ContextItem(node=second, message={"name": "n", "content": "two", "role": "user"})
+    session.commit(context=[session.context[0], mine])
+    made = [decode_record(line) for line in session._known.replica.view.tail.lines]
+    assert [b"two" in bytes(record.body) for record in made] == [False, True, False]
+    session.commit(context=[first, ContextItem(node=second, message={"role": "user", "content": "2"})])
+    assert texts(session.context) == ["one", "2"]
 
 
 def test_the_context_can_bring_back_old_nodes(backend: Backend) -> None:

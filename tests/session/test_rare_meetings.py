@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,16 +21,15 @@ from treering.journal.life import delete
 from treering.journal.resume import resume
 from treering.kinds import Kind
 from treering.session import upkeep
-from treering.session.reader import Readable
 from treering.session.verbs import forking
-from treering.session.verbs.reading import read_all
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch, Driver, Get, List, Listed, Put, Request, Steps
 from treering.storage.run import run
 from treering.storage.wrapper import DriverWrapper
-from treering.store import loading
+from treering.store import copying
+from treering.store.moment import Moment, read_moment
 from treering.store.place import Place
 
 SECRET = "the password is swordfish"
@@ -325,13 +324,14 @@ def test_a_scan_does_not_go_on_in_another_session_of_that_name(monkeypatch: pyte
         session.append("one")
     view = store.view("s")
 
-    def replaced(reader: Readable) -> Iterator[Steps[list[bytes]]]:
+    def replaced(keys: SessionKeys) -> Steps[Moment]:
+        found = yield from read_moment(keys)
         store.delete("s")
         with store.session("s", title="second") as session:
             session.append("two")
-        return read_all(reader)
+        return found
 
-    monkeypatch.setattr(loading, "read_all", replaced)
+    monkeypatch.setattr(copying, "read_moment", replaced)
     with pytest.raises(SessionDeletedError):
         store.copy("s", name="copy")
     with pytest.raises(SessionDeletedError):

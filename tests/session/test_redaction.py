@@ -116,7 +116,7 @@ def _end_effect(session: treering.Session, text: str) -> None:
     session.end_effect("call", deep(text))
 
 
-EVERY = tuple(verbs(treering.open("memory://names").session("s"), ""))
+EVERY = tuple(verbs(treering.open("memory://redaction").session("s"), ""))
 
 
 def test_every_verb_is_looked_at() -> None:

@@ -14,7 +14,7 @@ import treering
 from treering.api.store import Store
 from treering.errors import ConflictError, SessionDeletedError, SessionHeldError
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import random
-import re
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tests.simulation.actors import Actors
-from tests.simulation.codec import content_of
+from tests.simulation.codec import TEXT, content_of
+from tests.simulation.copier import Copier, is_of_copy
 from tests.simulation.ghost import SHOWN
 from tests.simulation.process import Process
 from tests.simulation.world import World
@@ -48,7 +48,6 @@ PARTS = tuple(bytes([number]) * 80 for number in range(3))
 KEYS = "abc"  # of the state
 _ENTRIES_MAX = 4  # of a value that grows
 _CARD_EVERY = 4  # texts between two moments at which a card is due
-TEXT = re.compile(rb"text \d+(?!\d)")
 
 
 def facts_of(state: SessionState) -> dict[str, object]:
@@ -337,6 +336,13 @@ class Agents(Actors):
                 if found := self.ghost.texts(writer.replica.view.life, told=True) & set(said):
                     self.ghost.problems.append(f"a fork is made, and holds what was erased: {sorted(found)}")
 
+    def copier(self) -> Steps[None]:
+        """Copy the session under another name."""
+        try:
+            yield from Copier(self).copy()
+        except (ConflictError, NotFoundError, UnavailableError) as error:
+            self.excuse(error)
+
     def eraser(self) -> Steps[None]:
         """Erase what some nodes say, also in forks."""
         for _ in range(self.rng.randrange(1, 3)):
@@ -402,7 +408,7 @@ class Agents(Actors):
         """No object of this session or a fork says what was erased."""
         gone = self.ghost.texts(life)
         for key, (_, data) in self.world.objects.items():
-            if found := gone & set(TEXT.findall(content_of(data))):
+            if (found := gone & set(TEXT.findall(content_of(data)))) and not is_of_copy(key):
                 self.ghost.problems.append(f"erased, and still in {key}: {sorted(found)}")
 
     def _any_node(self, writer: Writer) -> Steps[str | None]:
@@ -472,7 +478,7 @@ class Agents(Actors):
                 if node is not None and node not in there:
                     self.ghost.problems.append(f"a writer builds on {node}, which is not in the journal")
         if writer.replica.exists and alone and not state.adrift and not writer.position.behind:
-            self._compare("a writer", writer.replica.view.life, state, writer.replica.epoch)
+            self.compare("a writer", writer.replica.view.life, state, writer.replica.epoch)
 
     def _resumed(self, what: str, moment: int, reader: Readable) -> None:
         state, life = reader.replica.state, reader.replica.view.life
@@ -481,9 +487,9 @@ class Agents(Actors):
         elif state.adrift:
             self.ghost.problems.append(f"{what} resumed at {state.end} without knowing its context")
         else:
-            self._compare(what, life, state, reader.replica.epoch)
+            self.compare(what, life, state, reader.replica.epoch)
 
-    def _compare(self, what: str, life: str, state: SessionState, epoch: int) -> None:
+    def compare(self, what: str, life: str, state: SessionState, epoch: int) -> None:
         expected = self._replayed(life, state.end, epoch)
         for name, got in facts_of(state).items():
             if got != expected[name]:

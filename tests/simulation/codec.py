@@ -8,6 +8,7 @@ schedules keep the real coders, to make sure that nothing depends on the differe
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,9 +29,11 @@ from treering.format.references import MASK_ALL
 from treering.format.register import Card, Latest, Tail
 from treering.journal import cover, erase, merge, read, register as registers
 from treering.session import loader
-from treering.store import catalogue
+from treering.store import catalogue, copying
 
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
+TEXT = re.compile(rb"text \d+(?!\d)")
+"""What agents say."""
 
 
 class Token(bytes):
@@ -122,6 +125,10 @@ def _read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     return list(data.value) if isinstance(data, Token) else segment.read_frame(data, span, key=key)
 
 
+def _frame_content(data: bytes, span: FrameSpan, *, key: str) -> bytes:
+    return b"".join(data.value) if isinstance(data, Token) else segment.frame_content(data, span, key=key)
+
+
 _CODERS: dict[str, Any] = {
     "encode_tail": _encode_tail,
     "decode_tail": _decode_tail,
@@ -132,10 +139,11 @@ _CODERS: dict[str, Any] = {
     "read_segment": _read_segment,
     "read_footer": _read_footer,
     "read_frame": _read_frame,
+    "frame_content": _frame_content,
 }
 _DECODERS = (decode_record, skeleton_of, parse_segment, decompress_frame)
 """The same lines are decoded hundreds of times in one schedule: by each process, at each look."""
-_USERS = (cover, erase, merge, read, registers, loader, catalogue)
+_USERS = (cover, erase, merge, read, registers, loader, catalogue, copying)
 
 
 def parse_tail(data: bytes, *, key: str, appends: bool) -> Tail:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
+from tests.simulation.codec import TEXT, parse_latest, parse_segment_lines, parse_tail
 from treering.checkpoint.checkpoint import BODY, Checkpoint, read_form
 from treering.checkpoint.resolve import apply_body
 from treering.format.erasure import Burials, Erasure, is_erased
@@ -104,7 +103,7 @@ class Ghost:
         if new.dead:
             return
         if not created:
-            marks = self._marks_under(new.life, new.epoch)
+            marks = self.marks_under(new.life, new.epoch)
             if any(marks.bury(line, at) != line for at, line in lines):
                 self.problems.append(f"latest of epoch {new.epoch} holds what was erased before")
             return
@@ -149,10 +148,10 @@ class Ghost:
 
     def segment_written(self, life: str, name: SegmentName, lines: Sequence[bytes]) -> None:
         """What a segment's name says was erased before it was written is not in it."""
-        if self._marks_under(life, name.epoch).bury_all(lines, name.first) != list(lines):
+        if self.marks_under(life, name.epoch).bury_all(lines, name.first) != list(lines):
             self.problems.append(f"a segment of epoch {name.epoch} holds what was erased before")
 
-    def _marks_under(self, life: str, epoch: int) -> Burials:
+    def marks_under(self, life: str, epoch: int) -> Burials:
         """What was erased up to an epoch."""
         marks = self.marks.get(life)
         acts = [act for act in marks.erasures if act.epoch <= epoch] if marks else []
@@ -194,7 +193,7 @@ class Ghost:
             if there == life and epoch + 1 not in secret:
                 now = self.before.get((life, epoch + 1), self.logs[life])
                 for old, new in zip(log, now, strict=False):
-                    said |= set() if old == new else set(_TEXT.findall(old)) - set(_TEXT.findall(new))
+                    said |= set() if old == new else set(TEXT.findall(old)) - set(TEXT.findall(new))
         return {text for text in said if not self.said_again[text]}
 
     def _is_told(self, life: str, act: Erasure) -> bool:
@@ -337,7 +336,6 @@ def lines_in(key: str, data: bytes, keys: SessionKeys) -> list[tuple[int, bytes]
     return list(enumerate(parse_segment_lines(data, key=key), name.first)) if name is not None else []
 
 
-_TEXT = re.compile(rb"text \d+(?!\d)")
 _parse_segment = functools.lru_cache(parse_segment)
 
 

@@ -475,7 +475,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "What was read before an erasure is not brought into latest after it.",
         without_call("bury_line"),
         ERASURES,
-        seed=21050,
+        seed=2054,
     ),
     Rule("no-copies-after", "Nobody records a copy of what was erased.", without_call("without_messages"), ERASURES),
     Rule("no-edits-after", "Nobody amends what was erased.", never(), ERASURES),
@@ -536,6 +536,27 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         SECRETS,
         test="tests/session/test_erasing_state.py::test_a_handle_that_stands_on_an_older_checkpoint_forgets_it_too",
     ),
+    Rule("copy-clean", "A copy holds nothing that was erased after its segment was written.", value("False"), ERASURES),
+    Rule(
+        "copy-looks-again",
+        "A copy is created only if nothing was erased since it looked at the original.",
+        always(),
+        ERASURES,
+        seed=161,
+    ),
+    Rule(
+        "copy-leaves-nothing",
+        "What an earlier look copied, and the last one does not show, is gone before a copy is created.",
+        without(),
+        ERASURES,
+    ),
+    Rule(
+        "copy-shared-blobs",
+        "A blob that an erasure listed is copied only if a record that is left refers to it.",
+        never(),
+        ERASURES,
+        seed=276,
+    ),
     # purge
     Rule("stones-first", "A life begins in place of a tombstone, never where nothing is.", always(), LIVES, seed=4084),
     Rule(
@@ -543,7 +564,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "A load looks at latest before it writes anything.",
         argument("seen", "None"),
         NAMES,
-        seed=1572,
+        seed=10330,
     ),
     Rule(
         "purge-refuses-loads",
@@ -832,6 +853,13 @@ def look():
         "What was not shown when the chunks went is told from the node.",
         value("[end_piece(StreamStatus.COMPLETE, self.offset)]"),
         STREAMS,
+    ),
+    Rule(
+        "copy-open-streams",
+        "A copy shows an answer as being written only if it still is behind the look at its pieces.",
+        never(),
+        STREAMS,
+        test="tests/session/test_copies.py::test_an_answer_that_ends_while_it_is_copied_is_whole_in_the_copy",
     ),
     Rule("sign-of-writer", "A writer is taken for dead only after its time without a sign.", never(), STREAMS),
     # what the session protocol does beside them

@@ -306,6 +306,7 @@ class ErasuresSchedule(SessionSchedule):
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         early, late = super().cast()
+        late += [self.actors.copier() for _ in range(self.rng.randrange(3))]
         return early, [*late, self.actors.eraser(), self.actors.eraser(), self.actors.merger()]
 
 

@@ -9,7 +9,8 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tests.simulation.agents import POLICY, TEXT, Agents, nothing
+from tests.simulation.agents import POLICY, Agents, nothing
+from tests.simulation.codec import TEXT
 from tests.simulation.world import World
 from treering.checkpoint.policy import find_policy
 from treering.erasure.erasing import erase

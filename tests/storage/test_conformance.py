@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from tests.sampling import few
 from tests.servers import S3Server
 
 from treering.storage.counting import CountingDriver
@@ -67,7 +68,7 @@ class TestFsspecMemory(DriverConformance):
 
 @pytest.mark.s3
 class TestFsspecS3(DriverConformance):
-    examples = 3
+    examples = few(2, whole=3)
 
     @pytest.fixture
     def driver(self, moto: S3Server) -> Driver:
@@ -90,7 +91,7 @@ class TestRetrying(DriverConformance):
 
 @pytest.mark.s3
 class TestMoto(DriverConformance):
-    examples = 8
+    examples = few(4, whole=8)
     races = False
 
     @pytest.fixture
@@ -101,8 +102,9 @@ class TestMoto(DriverConformance):
 
 
 @pytest.mark.s3
+@pytest.mark.slow
 class TestSeaweedFS(DriverConformance):
-    examples = 8
+    examples = few(4, whole=8)
     rounds, racers = 2, 3  # who loses a race here may wait for seconds
 
     @pytest.fixture

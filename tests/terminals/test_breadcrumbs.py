@@ -224,7 +224,6 @@ def test_it_costs_the_store_nothing(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("moto")
 def test_two_computers_and_a_bucket(moto: S3Server, folder: Path) -> None:
     """Each has a terminal of the name, with a session of its own in the bucket."""
     store = treering.open(f"s3://{moto.bucket}/breadcrumbs", storage_options=moto.storage_options)

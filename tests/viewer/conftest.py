@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.server.clients import Serving, serving
+from tests.server.clients import Serving
+from tests.server.forked import serving
 from tests.viewer.browser import Browser, browsing
 from tests.viewer.conversations import Own
 from tests.viewer.sample import Sample, record

@@ -13,9 +13,6 @@ from tests.viewer.sample import Sample, png
 
 import treering
 
-pytestmark = pytest.mark.xdist_group("browser")
-
-
 WHOLE = """
 const box = arguments[0].getBoundingClientRect();
 const around = document.querySelector('.conversation').getBoundingClientRect();

@@ -25,8 +25,6 @@ from treering.session.payload import decoded_state
 from treering.transcript.tree import Outline
 from treering.viewer.bundle import script
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 ASK = (
     script().partition("const module_main_js")[0]
     + """

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from tests.server.clients import Serving, serving
+from tests.server.clients import Serving
+from tests.server.forked import serving
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import address
 
 import treering
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 NODES, BRANCHES = 5000, 50
 ROWS_MAX = 160

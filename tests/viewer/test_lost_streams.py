@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.server.clients import serving
+from tests.server.forked import serving
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import Own, address
 from tests.viewer.killed import killed_writer
 
 import treering
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from tests.viewer.conversations import Own, address, shows, shows_an_answer_grow
 import treering
 
 __all__ = ["seaweedfs"]
-pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import Own, address
 
 import treering
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 TURNS: dict[str, list[dict[str, Any]]] = {
     "openai": [

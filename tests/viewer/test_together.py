@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from tests.storage.processes import start
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import Own, address, shows, talk, texts
 
-pytestmark = pytest.mark.xdist_group("browser")
 HOLD = (
     "const real = window.fetch; window.fetch = async (url, options) => {"
     " if (options?.method === 'POST') await new Promise((go) => { window.letGo = go; });"

@@ -14,7 +14,6 @@ from tests.viewer.sample import HOSTILE, Sample
 import treering
 from treering.viewer import assets
 
-pytestmark = pytest.mark.xdist_group("browser")
 ASSETS = {name: asset.data.decode() for name, asset in assets().items()}
 
 
@@ -215,6 +214,7 @@ def test_an_answer_is_shown_while_it_is_written(browser: Browser, own: Own) -> N
         browser.gone("article.open")
 
 
+@pytest.mark.slow
 def test_a_long_session_keeps_few_elements_on_the_page(browser: Browser, own: Own) -> None:
     """Of 3,000 messages and 300 branches only what is in the window is on the page, and its beginning is reached."""
     store, server = own

@@ -199,6 +199,8 @@ class AsyncStore(AwaitingStore):
     ) -> None:
         """Copy a session in its current state, also while it is in use.
 
+        Objects are copied as they are, and every byte is checked. Nothing that was erased is in the copy.
+
         Args:
             session: The session to copy.
             target: The store to copy to; by default this one.
@@ -207,7 +209,10 @@ class AsyncStore(AwaitingStore):
 
         Raises:
             UsageError: Source and target are the same.
+            NotFoundError: There is no such session.
             ConflictError: A session of that name exists in the target.
+            CorruptError: The session is damaged; there is no copy.
+            FormatVersionError: Its newest records can only be understood by a later version.
         """
         await self._run(self._body.copy(session, target.place if target else None, name=name, progress=progress))
 

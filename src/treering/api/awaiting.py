@@ -239,7 +239,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
 
         live = await self.perform(verb, *args, **kwargs)
         answer = AsyncStreamWriter(live, self._driver, self.perform)
-        self._answers.add(answer)
+        self._remember(answer)
         return answer
 
     @property

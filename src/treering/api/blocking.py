@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import RLock
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from treering import storage
 from treering.api.session_body import SessionProperties, close
 from treering.api.store_body import StoreBody
 from treering.errors import TreeringError
 from treering.session import verbs
 from treering.session.reader import Readable
 from treering.session.writer import Writer
-from treering.storage.effects import Items, Job, Pause, Stream, parts
 from treering.storage.run import run
 from treering.store.place import Opened, Place, release
 
 if TYPE_CHECKING:
     from treering.api.streaming import StreamWriter
+    from treering.storage.effects import Job, Pause, Stream
 
 R = TypeVar("R", bound=Readable)
 P = ParamSpec("P")
@@ -41,9 +42,9 @@ class BlockingStore:
         return run(job, self.place.driver)
 
     def _each(self, stream: Stream[T]) -> Iterator[T]:
-        for part in parts(stream):
+        for part in storage.effects.parts(stream):
             found = self._run(part)
-            if isinstance(found, Items):
+            if isinstance(found, storage.effects.Items):
                 yield from found.values
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ class BlockingSession(SessionProperties[R]):
 
     def __init__(self, opened: Opened[R]) -> None:
         super().__init__(opened)
-        self._lock = threading.RLock()
+        self._lock = RLock()
 
     def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all methods here do; integrations add their own operations with it."""
@@ -84,11 +85,11 @@ class BlockingSession(SessionProperties[R]):
         return self._given(verb(self._reader, *args, **kwargs))
 
     def _given(self, stream: Stream[T]) -> Iterator[T]:
-        for part in parts(stream):
+        for part in storage.effects.parts(stream):
             found = self.perform(lambda _, part: part, part)
-            if isinstance(found, Items):
+            if isinstance(found, storage.effects.Items):
                 yield from found.values
-            elif isinstance(found, Pause):
+            elif isinstance(found, storage.effects.Pause):
                 _wait(found)
 
     def _recover(self) -> None:
@@ -185,7 +186,7 @@ class BlockingWriting(BlockingSession[Writer]):
 
     def _writing(self, answer: StreamWriter) -> StreamWriter:
         """Remember an answer that this session writes."""
-        self._answers.add(answer)
+        self._remember(answer)
         return answer
 
     @property
@@ -209,7 +210,9 @@ class BlockingWriting(BlockingSession[Writer]):
 
 
 def _wait(pause: Pause) -> None:
-    woken = threading.Event()
+    from threading import Event  # who resumes a session waits for nothing
+
+    woken = Event()
     if pause.unless is not None:
         pause.unless.notify(woken.set)
     try:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from inspect import GEN_CLOSED, GEN_SUSPENDED, getgeneratorstate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
-from weakref import WeakSet
 
 from treering import session, store
 from treering._late import Kind
@@ -21,7 +20,6 @@ from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole
 from treering.session.payload import decoded_manager, decoded_state, erased_state
 from treering.session.reader import Readable, Reader
-from treering.storage.effects import Job
 from treering.store.place import Opened
 
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from treering.erasure.erasing import Receipt
     from treering.session.lease import Lease
     from treering.session.writer import Writer
+    from treering.storage.effects import Job
     from treering.storage.requests import Steps
     from treering.store.info import SessionInfo
     from treering.transcript.node import Draft
@@ -51,8 +50,8 @@ class SessionProperties(Generic[R]):
         self._driver = opened.driver
         self._pid = os.getpid()
         self._closed = False
-        self._answers: WeakSet[Any] = WeakSet()
-        """Those that it writes, and others that have ended."""
+        self._answers: Collection[Any] = ()
+        """Those that it writes, and others that have ended, held weakly."""
 
     @property
     def _reader(self) -> R:
@@ -100,6 +99,11 @@ class SessionProperties(Generic[R]):
         """Note that a call ended in a result or an error of ours, within another one or by itself."""
         if self._call is steps:  # else a hook caught the interrupt of its own call
             self._call = before
+
+    def _remember(self, answer: object) -> None:
+        from weakref import WeakSet  # most sessions write no answer piece by piece
+
+        self._answers = WeakSet((*self._answers, answer))
 
     def __repr__(self) -> str:
         """The session's name, head and number of nodes."""

@@ -192,6 +192,8 @@ class Store(BlockingStore):
     ) -> None:
         """Copy a session in its current state, also while it is in use.
 
+        Objects are copied as they are, and every byte is checked. Nothing that was erased is in the copy.
+
         Args:
             session: The session to copy.
             target: The store to copy to; by default this one.
@@ -200,7 +202,10 @@ class Store(BlockingStore):
 
         Raises:
             UsageError: Source and target are the same.
+            NotFoundError: There is no such session.
             ConflictError: A session of that name exists in the target.
+            CorruptError: The session is damaged; there is no copy.
+            FormatVersionError: Its newest records can only be understood by a later version.
         """
         self._run(self._body.copy(session, target.place if target else None, name=name, progress=progress))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Unpack
 
-from treering import journal, maintenance, store
+from treering import journal, maintenance, storage, store
 from treering._late import Kind
 from treering.checkpoint.policy import find_policy
 from treering.errors import NotFoundError, UsageError
@@ -20,7 +20,6 @@ from treering.session.options import Options
 from treering.session.reader import Reader
 from treering.session.snapshot import DEFAULT_POLICY
 from treering.session.writer import Writer
-from treering.storage.effects import Items, Job, Perform, Performer, Stream, on
 from treering.storage.requests import Steps
 from treering.store.place import Opened, Opening, Place, loaded_card, wanted_by
 from treering.transcript.node import Draft
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from treering.maintenance.repair import Repair
     from treering.maintenance.retention import Retained, RetainedRow, Retention
     from treering.maintenance.verify import Finding
+    from treering.storage.effects import Job, Performer, Stream
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
     from treering.store.loading import Progress
@@ -125,7 +125,7 @@ class StoreBody:
         )
         for start in range(0, len(listings), count):
             rows = yield from store.catalogue.read_cards(listings[start : start + count])
-            yield Items([row for row in rows if row.id.startswith(begins)])
+            yield storage.effects.Items([row for row in rows if row.id.startswith(begins)])
 
     def recent(
         self, *, project: str | None = None, cwd: str | None = None, below: bool = False
@@ -152,7 +152,7 @@ class StoreBody:
             ConflictError: A session of that name exists.
         """
         yield from journal.life.require_free(self._place.keys(session))
-        card = yield Perform(lambda: parent.perform(verbs.forking.link_child, session, task))
+        card = yield storage.effects.Perform(lambda: parent.perform(verbs.forking.link_child, session, task))
         return (yield from self._place.open(Opening(session, card, Options())))
 
     def delete(self, session: str, *, missing_ok: bool = False) -> Job[None]:
@@ -226,6 +226,8 @@ class StoreBody:
     ) -> Job[None]:
         """Copy a session in its current state, also while it is in use.
 
+        Objects are copied as they are, and every byte is checked. Nothing that was erased is in the copy.
+
         Args:
             session: The session to copy.
             target: The store to copy to; by default this one.
@@ -234,7 +236,10 @@ class StoreBody:
 
         Raises:
             UsageError: Source and target are the same.
+            NotFoundError: There is no such session.
             ConflictError: A session of that name exists in the target.
+            CorruptError: The session is damaged; there is no copy.
+            FormatVersionError: Its newest records can only be understood by a later version.
         """
         from treering.storage.wrapper import innermost  # who opens a session does without
 
@@ -242,11 +247,9 @@ class StoreBody:
         keys = where.keys(name or session)
         if innermost(where.driver) is innermost(self._place.driver) and keys == self._place.keys(session):
             raise UsageError("a copy needs another name or another store", kind=Kind.COPY)
-        reader = self._place.reader(session)
-        yield from reader.resume()
-        yield from on(where.driver, journal.life.require_free(keys))
-        yield from on(where.driver, where.prepare())
-        yield from store.loading.copy_session(reader, where.driver, keys, progress)
+        yield from store.copying.copy_session(
+            self._place.keys(session), where.driver, keys, prepare=where.prepare, progress=progress
+        )
 
     def backup(
         self,
@@ -350,8 +353,8 @@ class StoreBody:
                 remedy="choose another name: the damaged session is left as it is",
             )
         keys = where.keys(into)
-        yield from on(where.driver, journal.life.require_free(keys))
-        yield from on(where.driver, where.prepare())
+        yield from storage.effects.on(where.driver, journal.life.require_free(keys))
+        yield from storage.effects.on(where.driver, where.prepare())
         return (
             yield from maintenance.repair.repair_session(
                 self._place.keys(session),

@@ -41,7 +41,7 @@ class Context(msgspec.Struct, frozen=True):
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes of all items, in order."""
-        return tuple(item.node for item in self.items)
+        return tuple([item.node for item in self.items])
 
 
 _QUOTES = 3  # around a name, with the comma that follows

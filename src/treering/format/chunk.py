@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from operator import add, lt, sub
@@ -238,6 +238,34 @@ class Chunk:
         """
         return self._row_of(self._parents, self._place(row))
 
+    def climb(self, row: int, limit: int) -> tuple[list[Skeleton], int | None]:
+        """Return the skeletons of a row and those above it, parent by parent, as long as they are here and go back.
+
+        Args:
+            row: Where to begin.
+            limit: How many at most.
+
+        Returns:
+            The skeletons; and the row above the last of them, as `parent_row` tells it.
+        """
+        place = self._place(row)
+        distances = self._parents.column.distances
+        found: list[Skeleton] = []
+        try:
+            name = self._rows.ids[place]
+            while True:
+                above = place - distances[place]
+                if not 0 <= above < place:
+                    found.append(self._rows.skeleton(place, self.first + place))
+                    return found, self._row_of(self._parents, place)
+                parent = self._rows.ids[above]
+                found.append(self._rows.skeleton(place, self.first + place, name, parent))
+                if len(found) == limit:
+                    return found, self.first_row + above
+                place, name = above, parent
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
     def target_row(self, row: int) -> int | None:
         """Return the row that the target of a row is in; None if it has none, or none in this segment."""
         return self._row_of(self._targets, self._place(row))
@@ -276,8 +304,11 @@ class Chunk:
         """Return what refers to a row from inside the segment, in order: nodes by their parent, others by target."""
         place = self._place(row)
         targets, distances, codes = self.referred
-        start, end = bisect_left(targets, place), bisect_right(targets, place)
-        return [Referrer(row + distances[number], codes[number]) for number in range(start, end)]
+        number, found = bisect_left(targets, place), []
+        while number < len(targets) and targets[number] == place:
+            found.append(Referrer(row + distances[number], codes[number]))
+            number += 1
+        return found
 
     def references(self) -> Iterator[Reference]:
         """Yield the rows that refer to another one, as those that `referrers` and the blocks outside tell of."""

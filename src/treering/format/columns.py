@@ -279,24 +279,26 @@ class Rows:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def skeleton(self, row: int, at: int) -> Skeleton:
-        """Return the skeleton of a row, which is at position `at`."""
-        kind = self.names[self.codes[row]]
-        time, links = self._times.get(row), self._links.get(row)
+    def skeleton(self, row: int, at: int, name: str | None = None, parent: str | None = None) -> Skeleton:
+        """Return the skeleton of a row, which is at position `at`; its id and parent, if they are known, both."""
+        if name is None:
+            name, parent = self.ids[row], self.parents.text(row, self.ids)
+        type_, kind, role, head, critical = self.names[self.codes[row]]
+        times, links = self._times, self._links
         return Skeleton(
             at,
-            kind[0],
-            kind[1],
-            self.ids[row],
-            self.parents.text(row, self.ids),
-            kind[3],
-            kind[2],
-            self.targets.text(row, self.ids),
-            self.ids.time(row) if time is None else time,
-            None if links is None else _unpack_links(links),
-            self._brief(row),
+            type_,
+            kind,
+            name,
+            parent,
+            head,
+            role,
+            self.targets.text(row, self.ids) if self.targets.distances[row] else None,
+            times[row] if row in times else self.ids.time(row),
+            _unpack_links(links[row]) if row in links else None,
+            self._brief(row) if self._briefs.rows else _EMPTY,
             self._lengths[row],
-            kind[4],
+            critical,
         )
 
     def skeletons(self, first: int) -> list[Skeleton]:

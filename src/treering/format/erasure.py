@@ -14,7 +14,6 @@ is replaced by a tombstone without a message, so that references to the value st
 """
 
 import zlib
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -143,8 +142,7 @@ class Burials:
 
     def is_dirty(self, name: SegmentName) -> bool:
         """Tell whether a segment of this name may hold something that was erased after it was written."""
-        start, end = bisect_left(self._places, name.first), bisect_left(self._places, name.end)
-        return any(self._epochs[at] > name.epoch for at in self._places[start:end])
+        return any(self._epochs[at] > name.epoch for at in self.places(name.first, name.end))
 
     def facts_since(self, epoch: int) -> frozenset[str]:
         """Return the fields of the card that were erased after that epoch."""
@@ -170,6 +168,10 @@ class Burials:
 
     def places(self, first: int, end: int) -> list[int]:
         """Return the positions from `first` up to `end` at which something was erased, in order."""
+        if not self._places:
+            return []
+        from bisect import bisect_left  # sessions without erasures do without
+
         return self._places[bisect_left(self._places, first) : bisect_left(self._places, end)]
 
     def bury_all(self, lines: Iterable[bytes], first: int) -> list[bytes]:
@@ -178,7 +180,7 @@ class Burials:
 
     def bury_rows(self, rows: list[Skeleton]) -> list[Skeleton]:
         """Return the skeletons of records at positions from 0 on as `bury` leaves them; their lengths stay."""
-        for at in self._places[: bisect_left(self._places, len(rows))]:
+        for at in self.places(0, len(rows)):
             rows[at] = self.bury_row(rows[at])
         return rows
 

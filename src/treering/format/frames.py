@@ -13,7 +13,6 @@ skippable frame with the CRC-32 of all bytes before it, shows those as well.
 
 from __future__ import annotations
 
-import struct
 import zlib
 from typing import Final
 
@@ -30,10 +29,10 @@ CHECKSUM_BYTES: Final = 4
 
 _MAGIC: Final = 0xFD2FB528
 _SKIPPABLE_MAGIC: Final = 0x184D2A50  # to 0x184D2A5F
-_SKIPPABLE_HEADER: Final = struct.Struct("<II")
+_HEADER_BYTES: Final = 8  # of a skippable frame: its magic number, and how long it is
 _HEADER_BYTES_MAX: Final = 18
 _CHECK_KIND: Final = 3
-_CHECK_BYTES: Final = _SKIPPABLE_HEADER.size + 4
+_CHECK_BYTES: Final = _HEADER_BYTES + 4
 _BLOCK_HEADER_BYTES: Final = 3
 _RAW, _RUN, _COMPRESSED = range(3)  # block types; 3 is reserved
 # In the frame header descriptor: unused and reserved bit must be 0, the checksum must be there, a dictionary must not.
@@ -65,7 +64,7 @@ def compress(data: bytes, level: int = LEVEL) -> bytes:
 
 def skippable(number: int, payload: bytes) -> bytes:
     """Return the skippable frame of one of the 16 kinds (0 to 15) around `payload`."""
-    return _SKIPPABLE_HEADER.pack(_SKIPPABLE_MAGIC + number, len(payload)) + payload
+    return (_SKIPPABLE_MAGIC + number).to_bytes(4, "little") + len(payload).to_bytes(4, "little") + payload
 
 
 def skippable_payload(data: bytes, frame: Frame, number: int, *, key: str) -> bytes:
@@ -74,9 +73,9 @@ def skippable_payload(data: bytes, frame: Frame, number: int, *, key: str) -> by
     Raises:
         CorruptError: It is another kind of frame.
     """
-    if data[frame.offset : frame.offset + 4] != struct.pack("<I", _SKIPPABLE_MAGIC + number):
+    if data[frame.offset : frame.offset + 4] != skippable(number, b"")[:4]:
         raise CorruptError("frame is not of the expected kind", kind=Kind.FRAME, key=key, offset=frame.offset)
-    return data[frame.offset + _SKIPPABLE_HEADER.size : frame.end]
+    return data[frame.offset + _HEADER_BYTES : frame.end]
 
 
 def add_check(data: bytes) -> bytes:
@@ -116,11 +115,11 @@ def frame_at(data: bytes, offset: int, *, key: str) -> Frame:
     Raises:
         CorruptError: No whole frame begins there, or it violates rule 3.
     """
-    magic, size = _SKIPPABLE_HEADER.unpack(data[offset : offset + 8].ljust(8, b"\0"))
+    magic, size = (int.from_bytes(data[at : at + 4], "little") for at in (offset, offset + 4))
     if magic == _MAGIC:
         content_size, end = _content_frame(data, offset, key)
     elif magic & ~0xF == _SKIPPABLE_MAGIC:
-        content_size, end = None, offset + _SKIPPABLE_HEADER.size + size
+        content_size, end = None, offset + _HEADER_BYTES + size
     else:
         raise CorruptError("no zstd frame begins here", kind=Kind.FRAME, key=key, offset=offset)
     if end > len(data):

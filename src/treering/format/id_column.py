@@ -86,16 +86,20 @@ class IdColumn:
         return len(self._times) + len(self._foreign_rows)
 
     def __getitem__(self, row: int) -> str:
-        before = bisect_left(self._foreign_rows, row) if self._foreign_rows else 0
-        if before < len(self._foreign_rows) and self._foreign_rows[before] == row:
-            return decode_text(self._foreign[before])
-        place = row - before
+        place = row
+        if self._foreign_rows:
+            before = bisect_left(self._foreign_rows, row)
+            if before < len(self._foreign_rows) and self._foreign_rows[before] == row:
+                return decode_text(self._foreign[before])
+            place = row - before
         rest = self._rests[place * _REST_BYTES : (place + 1) * _REST_BYTES]
         return f"{self._times[place]:012x}{rest.hex()}"
 
     def time(self, row: int) -> int:
         """The time in the id of a row; 0 if it is foreign."""
-        before = bisect_left(self._foreign_rows, row) if self._foreign_rows else 0
+        if not self._foreign_rows:
+            return self._times[row]
+        before = bisect_left(self._foreign_rows, row)
         if before < len(self._foreign_rows) and self._foreign_rows[before] == row:
             return 0
         return self._times[row - before]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left, bisect_right
+from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -82,7 +84,7 @@ class ForeignSpan(msgspec.Struct, frozen=True):
     crc: int
 
 
-class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The end of a segment, decoded: what a reader remembers of it."""
 
     key: str
@@ -148,12 +150,34 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True):
     def chunks_with(self, identifier: str) -> tuple[ChunkSpan, ...]:
         """Return the chunks that may hold a record with this id of ours; none for a foreign one."""
         time = time_of(identifier)
-        return () if time is None else tuple([span for span in self.chunks if span.least <= time <= span.greatest])
+        if time is None:
+            return ()
+        greatest, least = self._times
+        few = self.chunks[bisect_left(greatest, time) : bisect_right(least, time)]
+        return tuple([span for span in few if span.least <= time <= span.greatest])
+
+    @cached_property
+    def _times(self) -> tuple[list[int], list[int]]:
+        """By chunk: the greatest time in it and all before it; and the least in it and all behind it."""
+        least = [span.least if span.least >= 0 else TIME_MAX + 1 for span in reversed(self.chunks)]
+        return list(accumulate((span.greatest for span in self.chunks), max)), list(accumulate(least, min))[::-1]
+
+    @cached_property
+    def mask(self) -> int:
+        """What occurs in any chunk, see `treering.format.references`."""
+        mask = 0
+        for span in self.chunks:
+            mask |= span.mask
+        return mask
 
     def outside_with(self, identifier: str) -> tuple[OutsideSpan, ...]:
         """Return the blocks that may hold references to this id from this segment."""
-        first = bisect_left(self.outside, identifier[:FENCE_CHARACTERS], key=lambda span: span.first)
-        return self.outside[max(0, first - 1) : bisect_right(self.outside, identifier, key=lambda span: span.first)]
+        return self.outside_between(identifier, identifier)
+
+    def outside_between(self, least: str, greatest: str) -> tuple[OutsideSpan, ...]:
+        """Return the blocks that may hold references to ids between these two from this segment."""
+        first = bisect_left(self.outside, least[:FENCE_CHARACTERS], key=lambda span: span.first)
+        return self.outside[max(0, first - 1) : bisect_right(self.outside, greatest, key=lambda span: span.first)]
 
     def foreign_with(self, identifier: str) -> tuple[ForeignSpan, ...]:
         """Return the blocks that may hold a record with this foreign id; none for one of ours."""

@@ -20,7 +20,7 @@ no `..` or NUL; and an encoded name holds no `/`: `org/42` becomes `org=2f42`.
 import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -220,7 +220,7 @@ def parcel_of(key: str, prefix: str) -> str | None:
     return "/".join(part or "" for part in parts) if all(parts) else ""
 
 
-class Marks(NamedTuple):
+class Marks(msgspec.Struct, frozen=True):
     """Checksums that differ between diverged copies of a session; each 8 hex digits, or empty if unknown."""
 
     first: str = ""
@@ -231,7 +231,7 @@ class Marks(NamedTuple):
     """See `erasure.erased_mark`, at its epoch."""
 
 
-class SegmentName(NamedTuple):
+class SegmentName(msgspec.Struct, frozen=True, order=True):
     """The parts of a segment's key. Names are never used twice."""
 
     first: int
@@ -246,14 +246,14 @@ class SegmentName(NamedTuple):
     @classmethod
     def marked(cls, first: int, end: int, epoch: int, nonce: str, marks: Marks) -> "SegmentName":
         """Return a name that contains marks."""
-        return cls(first, end, epoch, "x".join((nonce, *marks)))
+        return cls(first, end, epoch, f"{nonce}x{marks.first}x{marks.end}x{marks.erased}")
 
     def at_epoch(self, epoch: int, erased: str) -> "SegmentName":
         """Return the name for the same records rewritten at a later epoch, whose erased mark is given."""
         if re.fullmatch(_marked, self.unique) is None:
-            return self._replace(epoch=epoch)
-        nonce, *marks = self.unique.split("x")
-        return self.marked(self.first, self.end, epoch, nonce, Marks(*marks)._replace(erased=erased))
+            return msgspec.structs.replace(self, epoch=epoch)
+        nonce, first, end, _ = self.unique.split("x")
+        return self.marked(self.first, self.end, epoch, nonce, Marks(first, end, erased))
 
     @property
     def marks(self) -> Marks:
@@ -280,7 +280,7 @@ def _segment_file(name: SegmentName) -> str:
     return f"{name.first:012d}-{name.end:012d}-{name.epoch:06d}-{name.unique}{_SUFFIX}"
 
 
-class ChunkName(NamedTuple):
+class ChunkName(msgspec.Struct, frozen=True):
     """The parts of a chunk's key: pieces of an answer that is being written."""
 
     stream: str
@@ -294,7 +294,7 @@ def parse_chunk(key: str) -> ChunkName | None:
     return ChunkName(match[1], int(match[2])) if match else None
 
 
-class Marker(NamedTuple):
+class Marker(msgspec.Struct, frozen=True):
     """The parts of a marker's key but the session. Names are never used twice."""
 
     day: int

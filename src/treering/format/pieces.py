@@ -1,6 +1,9 @@
 """JSON objects and lists split into raw values, which can be read one by one and joined again unchanged.
 
-So fields of a later version are kept when a struct is read and written again.
+So fields of a later version are kept when a struct is read and written again, and those of a foreign record beside its
+payload:
+
+    {"$source":{...},"$payload":...}
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ Unknown: TypeAlias = tuple[tuple[str, bytes], ...]
 
 UNKNOWN: Final = "$unknown"
 """The attribute in which structs keep such fields; it is never stored under this name."""
+_SOURCE: Final = b'{"$source":'
 
 
 def fields_in(data: bytes | Raw) -> dict[str, bytes]:
@@ -65,6 +69,22 @@ def with_fields(encoded: bytes, fields: Unknown) -> bytes:
         return encoded
     more = join_fields(dict(fields))[1:]
     return encoded[:-1] + (b"" if encoded == b"{}" else b",") + more
+
+
+def join_source(source: bytes, payload: bytes) -> bytes:
+    """Return the body of an imported record: its payload, and the fields of the foreign record without a place here.
+
+    No payload of a caller can look like that: its keys that start with `$` are escaped.
+    """
+    return b'%b%b,"$payload":%b}' % (_SOURCE, source, payload)
+
+
+def split_source(body: bytes) -> tuple[bytes | None, bytes]:
+    """Return the source of a body, if it has one, and its payload."""
+    if not body.startswith(_SOURCE):
+        return None, body
+    fields = fields_in(body)
+    return fields["$source"], fields["$payload"]
 
 
 _fields = msgspec.json.Decoder(dict[str, Raw])

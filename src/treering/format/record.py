@@ -100,7 +100,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 _envelope_decoder = msgspec.json.Decoder(Envelope)
 _json_checker = msgspec.json.Decoder(Raw)
-_by = re.compile(rb'\{"at":[0-9]+,"by":"([ !#-\[\]-~]*)"')  # what JSON writes as it is
+_by: Final = rb'\{"at":[0-9]+,"by":"([ !#-\[\]-~]*)"'  # what JSON writes as it is
 
 
 def read_brief(skeleton: Skeleton) -> dict[str, object]:
@@ -214,6 +214,27 @@ def decode_checked(line: bytes, *, key: str = "", offset: int = 0) -> Record:
     return _decode_slowly(line, key=key, offset=offset)
 
 
+def body_of(line: bytes) -> bytes:
+    """Return the body of the record of a line.
+
+    Raises:
+        CorruptError: The checksum differs, or the envelope is not understood.
+    """
+    check_line(line)
+    cut = line.find(_BODY)
+    if cut > 0 and line.count(b"{", 0, cut) == 1:  # no other object before it, so no name inside of one
+        return line[cut + len(_BODY) : -CHECKSUM_BYTES]
+    return bytes(decode_checked(line).body)
+
+
+def has_body(line: bytes, body: bytes) -> bool:
+    """Tell whether a body, which is JSON, is that of a line, of which nothing is decoded.
+
+    What ends there is the last field of the outermost object: in an inner one at least a brace would follow.
+    """
+    return line.endswith(_BODY + body, 0, -CHECKSUM_BYTES)
+
+
 def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
     """Decode field by field with the standard library: lone surrogates, or a `body` inside brief or links."""
     import json  # slow to import, and what resumes a session does without
@@ -256,7 +277,7 @@ def mark_of(by: str) -> str:
 
 def mark_behind(line: bytes) -> str:
     """Return the mark of the position after a line whose checksum was checked."""
-    match = _by.match(line)
+    match = re.match(_by, line)
     return mark_of(match[1].decode() if match else _decode_slowly(line, key="", offset=0).by)
 
 

@@ -168,13 +168,16 @@ def build_segment(
     return b"".join(frames) + joined + _encode_footer(index, sizes, [len(joined)])
 
 
-def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
+def replace_lines(
+    data: bytes, index: SegmentIndex, changed: Mapping[int, Callable[[bytes], bytes]], *, key: str
+) -> bytes:
     """Return a segment with other lines at some positions: only frames and chunks that hold one of them are made anew.
 
     Args:
         data: The whole segment.
         index: Its index, of version 2.
         changed: What to make of the lines, by position. They stay the same but for their brief and body.
+        key: The key of the new one, which may be of another session.
 
     Raises:
         CorruptError: A frame or part is damaged, also one that stays as it is.
@@ -182,11 +185,13 @@ def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callab
     touched = {index.frame_of(at): None for at in changed}
     rows: dict[int, Skeleton] = {}
     inline: list[int] = []
-    frames: list[tuple[bytes, _FrameEntry]] = []
+    frames: list[tuple[bytes | memoryview, _FrameEntry]] = []
+    view = memoryview(data)  # frames that stay are many megabytes: they are moved once
     for span in index.frames:
-        frame, size = data[span.start : span.end], span.content_size
+        frame: bytes | memoryview = view[span.start : span.end]
+        size, crc = span.content_size, span.crc
         if span in touched:
-            lines = read_frame(frame, span, key=index.key)
+            lines = read_frame(bytes(frame), span, key=index.key)
             for number, at in enumerate(range(index.first + span.first_row, index.first + span.first_row + span.rows)):
                 if at in changed:
                     lines[number] = changed[at](lines[number])
@@ -196,14 +201,15 @@ def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callab
                 raise _corrupt("frame and index differ in positions", index.key, span.start)
             content = b"".join(lines)
             frame, size = compress(content), len(content)
-        elif zlib.crc32(frame) != span.crc:
+            crc = zlib.crc32(frame)
+        elif zlib.crc32(frame) != crc:
             raise _corrupt("frame is damaged: its checksum differs", index.key, span.start)
-        frames.append((frame, _FrameEntry(len(frame), size, span.rows, zlib.crc32(frame))))
+        frames.append((frame, _FrameEntry(len(frame), size, span.rows, crc)))
     parts, lists = _with_rows(data, index, rows, inline)
     new = _Index(
         treering=index.version,
         first=index.first,
-        owner=owner_of(index.key) or UNSET,
+        owner=owner_of(key) or UNSET,
         odd=index.odd,
         told=MASK_ALL,
         frames=[entry for _, entry in frames],
@@ -213,7 +219,7 @@ def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callab
     )
     joined = skippable(_PARTS_KIND, b"".join(parts))
     sizes = [(frame, entry.content_size) for frame, entry in frames]
-    return b"".join(frame for frame, _ in frames) + joined + _encode_footer(new, sizes, [len(joined)])
+    return b"".join([*(frame for frame, _ in frames), joined, _encode_footer(new, sizes, [len(joined)])])
 
 
 def _with_rows(
@@ -260,7 +266,9 @@ def _groups(lines: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
     yield lines[start:]
 
 
-def _encode_footer(index: msgspec.Struct, frames: Iterable[tuple[bytes, int]], skipped: Sequence[int]) -> bytes:
+def _encode_footer(
+    index: msgspec.Struct, frames: Iterable[tuple[bytes | memoryview, int]], skipped: Sequence[int]
+) -> bytes:
     """Return index and seek table.
 
     Args:
@@ -275,7 +283,7 @@ def _encode_footer(index: msgspec.Struct, frames: Iterable[tuple[bytes, int]], s
     return skippable(_INDEX_KIND, crc.to_bytes(CHECKSUM_BYTES, "little") + packed) + table
 
 
-def _encode_table(frames: Iterable[tuple[bytes, int]], skipped: Iterable[int]) -> bytes:
+def _encode_table(frames: Iterable[tuple[bytes | memoryview, int]], skipped: Iterable[int]) -> bytes:
     """Return the seek table for frames, given with the sizes of their contents, and for those without content."""
     entries = [  # a frame ends in the lower half of the XXH64 of its content
         _TABLE_ENTRY.pack(len(frame), size, int.from_bytes(frame[-CHECKSUM_BYTES:], "little")) for frame, size in frames
@@ -417,7 +425,24 @@ def _decode_index(frame: bytes, table: bytes, offset: int, key: str) -> _Index1 
 
 
 def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
-    """Return the lines of one frame, line breaks included.
+    """Return the lines of one frame, line breaks included; arguments and errors are those of `frame_content`."""
+    return frame_lines(frame_content(data, span, key=key), span, key=key)
+
+
+def frame_lines(content: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
+    """Return the lines of the content of a frame, line breaks included.
+
+    Raises:
+        CorruptError: There are more or fewer than the index says.
+    """
+    lines = split_lines(content)
+    if len(lines) != span.rows or not content.endswith(b"\n"):
+        raise _corrupt("frame and index differ in the number of records", key, span.start)
+    return lines
+
+
+def frame_content(data: bytes, span: FrameSpan, *, key: str) -> bytes:
+    """Return the content of one frame: whole lines.
 
     Args:
         data: The bytes of the segment from `span.start` to `span.end`.
@@ -433,11 +458,7 @@ def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     frame = frame_at(data, 0, key=key)
     if (frame.end, frame.content_size) != (len(data), span.content_size):
         raise _corrupt("frame and index differ in size", key, span.start)
-    content = decompress_frame(data, frame, key=key)
-    lines = split_lines(content)
-    if len(lines) != span.rows or not content.endswith(b"\n"):
-        raise _corrupt("frame and index differ in the number of records", key, span.start)
-    return lines
+    return decompress_frame(data, frame, key=key)
 
 
 def read_segment(data: bytes, *, key: str) -> list[bytes]:

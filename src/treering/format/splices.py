@@ -24,6 +24,9 @@ def splice_diff(old: Sequence[P], new: Sequence[P]) -> list[tuple[int, int, tupl
     while end < short - start and old[-1 - end] == new[-1 - end]:
         end += 1
     old, new = old[start : len(old) - end], new[start : len(new) - end]
+    gone = old.index(new[0]) if new and new[0] in old else 0
+    if gone and old[gone:] == new[: len(old) - gone]:  # a window that moves on loses its first items, and gets new ones
+        return [(start, gone, ()), (start + len(old), 0, tuple(new[len(old) - gone :]))]
     splices: list[tuple[int, int, tuple[P, ...]]] = []
     there = here = 0
     for match_there, match_here in [*_aligned(old, new), (len(old), len(new))]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from treering.errors import TreeringError
 from treering.format.erasure import NOTE
-from treering.format.foreign import split_source
+from treering.format.pieces import split_source
 from treering.format.values import decode
 
 _CALL_ID: Final = ("tool_call_id", "tool_use_id", "toolCallId", "call_id")

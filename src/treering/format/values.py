@@ -86,7 +86,7 @@ def decode(raw: bytes | Raw) -> object:
         tree = _decoder.decode(data)
     except (ValueError, RecursionError):
         tree = _load_slowly(data)
-    if b'"$' not in data:
+    if b"$" not in data or b'"$' not in data:  # one byte is found in a fraction of the time
         return tree
     try:
         return _untag(tree)

@@ -34,7 +34,7 @@ from treering.format.index import SegmentIndex
 from treering.format.paths import Marks, SegmentName, SessionKeys
 from treering.format.record import mark_behind
 from treering.format.register import Latest, Tail, header_bytes
-from treering.format.segment import build_segment, read_footer, read_frame, replace_lines
+from treering.format.segment import build_segment, read_footer, replace_lines
 from treering.journal import marker
 from treering.journal.limits import ERASED_MAX
 from treering.journal.merge import delete_segments
@@ -147,34 +147,42 @@ def sweep(keys: SessionKeys, life: str, *, unique: Callable[[], str]) -> Steps[i
 
 
 def _rewrite(where: Survey, segment: Segment, unique: str) -> Steps[None]:
-    name = segment.name
-    found = yield from ask(Get(segment.key), Found)
-    index = read_footer(found.data, found.size, key=segment.key)
-    if isinstance(index, SegmentIndex) and index.version > 1:
-        require_positions(segment, index.first, index.rows)
-        data, last = _replaced(found.data, index, where.burials)
-    else:
-        data, last = _rebuilt(segment, found.data, where.burials)
-    header = where.tail.header
-    marks = Marks(name.marks.first, mark_behind(last), header.erased_mark(header.epoch))
+    name, header = segment.name, where.tail.header
+    data = (yield from ask(Get(segment.key), Found)).data
+    marks = Marks(name.marks.first, name.marks.end or _end_mark(segment, data), header.erased_mark(header.epoch))
     clean = SegmentName.marked(name.first, name.end, header.epoch, unique, marks)
-    yield from ask(Put(where.keys.segment(where.life, clean), data), Written)  # rule: rewrite-first
+    key = where.keys.segment(where.life, clean)
+    yield from ask(Put(key, rewritten(segment, data, where.burials, key=key)), Written)  # rule: rewrite-first
     yield from delete_segments([segment])
 
 
-def _replaced(data: bytes, index: SegmentIndex, burials: Burials) -> tuple[bytes, bytes]:
-    """Return a segment without what was erased, and a line like its last one; decodes only frames that are affected."""
-    places = burials.places(index.first, index.end)
-    end = index.frames[-1]
-    last = read_frame(data[end.start : end.end], end, key=index.key)[-1]
-    return replace_lines(data, index, {at: partial(burials.bury, at=at) for at in places}), last
+def _end_mark(segment: Segment, data: bytes) -> str:
+    return mark_behind(content_of(segment, data).lines[-1])
 
 
-def _rebuilt(segment: Segment, data: bytes, burials: Burials) -> tuple[bytes, bytes]:
-    """Return the same of one with an index of version 1, which takes all of its records."""
+def rewritten(segment: Segment, data: bytes, burials: Burials, *, key: str) -> bytes:
+    """Return a segment without what was erased, under another key; decodes only frames that are affected.
+
+    Of one with an index of version 1 it decodes all.
+
+    Args:
+        segment: The segment.
+        data: Its bytes.
+        burials: Which records were erased.
+        key: The key of the new one, which may be of another session.
+
+    Raises:
+        CorruptError: It is damaged; a frame that is not decoded has another checksum than the index lists.
+        FormatVersionError: Written by a newer version.
+    """
+    index = read_footer(data, len(data), key=segment.key)
+    if isinstance(index, SegmentIndex) and index.version > 1:
+        require_positions(segment, index.first, index.rows)
+        places = burials.places(index.first, index.end)
+        return replace_lines(data, index, {at: partial(burials.bury, at=at) for at in places}, key=key)
     content = content_of(segment, data)
     lines = burials.bury_all(content.lines, segment.name.first)
-    return build_segment(lines, key=segment.key, doubtful=content.is_doubtful(segment.name.first)), lines[-1]
+    return build_segment(lines, key=key, doubtful=content.is_doubtful(segment.name.first))
 
 
 class SweptBlobs(msgspec.Struct, frozen=True):
@@ -188,15 +196,22 @@ class SweptBlobs(msgspec.Struct, frozen=True):
 def sweep_blobs(keys: SessionKeys, life: str) -> Steps[SweptBlobs]:
     """Delete the blobs that only erased records referred to. Reads the whole session, if any are listed."""
     where = yield from survey(keys, life)
-    listed, living, first = where.burials.blobs, set[str](), 0
+    listed = where.burials.blobs
     if not listed:
         return SweptBlobs()
-    known, lines = yield from read_lines(keys, 0, where)
-    while lines:
-        living |= {digest for line in lines for digest in blob_refs_in(line)}
-        first += len(lines)
-        known, lines = yield from read_lines(keys, first, known)
+    living = yield from living_blobs(where)
     dead = sorted(listed - living)  # rule: shared-blobs
     if dead:
         yield from ask(Delete(tuple(keys.blob(life, digest) for digest in dead)), Deleted)
     return SweptBlobs(tuple(dead), tuple(sorted(listed & living)))
+
+
+def living_blobs(where: Survey) -> Steps[set[str]]:
+    """Return the digests of all blobs that records refer to, but for erased ones. Reads the whole session."""
+    living, first = set[str](), 0
+    known, lines = yield from read_lines(where.keys, 0, where)
+    while lines:
+        living |= {digest for line in lines for digest in blob_refs_in(line)}
+        first += len(lines)
+        known, lines = yield from read_lines(where.keys, first, known)
+    return living

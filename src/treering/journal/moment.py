@@ -77,7 +77,8 @@ def contradiction(view: View, listed: Sequence[Segment]) -> Steps[str]:
     marks.add(view.covers, view.mark_at(view.covers))
     marks.add(view.tail.header.base, view.mark_at(view.tail.header.base))
     for segment in listed:
-        for position, mark in zip(segment.name[:2], segment.name.marks[:2], strict=True):
+        name, told = segment.name, segment.name.marks
+        for position, mark in ((name.first, told.first), (name.end, told.end)):
             marks.add(position, mark)
             marks.add(position, view.mark_at(position))
     if not marks.wrong:  # rule: compare-inside

@@ -20,11 +20,20 @@ import msgspec
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import Burials
 from treering.format.index import FrameSpan, SegmentIndex
+from treering.format.line_search import lines_at
 from treering.format.parts import read_chunk
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import skeleton_of
 from treering.format.register import Tail
-from treering.format.segment import FOOTER_GUESS_BYTES, ROW_GUESS_BYTES, read_footer, read_frame, read_segment
+from treering.format.segment import (
+    FOOTER_GUESS_BYTES,
+    ROW_GUESS_BYTES,
+    frame_content,
+    frame_lines,
+    read_footer,
+    read_frame,
+    read_segment,
+)
 from treering.format.skeletons import Skeletons
 from treering.journal.register import Attempts, TailRegister
 from treering.journal.resume import resume
@@ -70,10 +79,10 @@ class Footer(msgspec.Struct, frozen=True):
             return self.suffix
         return self.suffix[start - first : end - first] if start >= first else None
 
-    def lines_of(self, span: FrameSpan) -> list[bytes] | None:
-        """All lines of a frame, if that was read with the index."""
+    def content_of(self, span: FrameSpan) -> bytes | None:
+        """The content of a frame, if that was read with the index."""
         data = self.held(span.start, span.end)
-        return None if data is None else read_frame(data, span, key=self.index.key)
+        return None if data is None else frame_content(data, span, key=self.index.key)
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -387,20 +396,24 @@ class Frame(NamedTuple):
     positions: list[int]
     """Of the wanted records."""
 
-    def wanted(self, lines: Sequence[bytes], burials: Burials) -> dict[int, bytes]:
-        """Of all its lines the wanted ones, by position; erased ones as they were left."""
-        return {at: burials.bury(lines[at - self.first], at) for at in self.positions}  # rule: bury-on-read
+    def wanted(self, content: bytes, burials: Burials) -> dict[int, bytes]:
+        """Of its content the wanted lines, by position; erased ones as they were left."""
+        found = lines_at(content, sorted(self.positions))
+        if found is None:
+            lines = frame_lines(content, self.span, key=self.key)
+            found = {at: lines[at - self.first] for at in self.positions}
+        return {at: burials.bury(line, at) for at, line in found.items()} if burials else found  # rule: bury-on-read
 
 
 def read_frames(
-    frames: Sequence[Frame], burials: Burials, keep: Callable[[Frame, list[bytes]], None] | None = None
+    frames: Sequence[Frame], burials: Burials, keep: Callable[[Frame, bytes], None] | None = None
 ) -> Steps[dict[int, bytes]]:
     """Read the wanted lines of some frames, by position; erased ones as they were left.
 
     Args:
         frames: Each once.
         burials: Which records were erased.
-        keep: Called with each frame and all its lines, as they are stored.
+        keep: Called with each frame and its content, as it is stored.
 
     Raises:
         NotFoundError: A segment was merged meanwhile.
@@ -411,8 +424,8 @@ def read_frames(
         batch = frames[start : start + PARALLEL_GETS_MAX]
         answers = yield tuple(Get(frame.key, start=frame.span.start, end=frame.span.end) for frame in batch)
         for frame, answer in zip(batch, answers, strict=True):
-            lines = read_frame(checked(answer, Found).data, frame.span, key=frame.key)
-            found |= frame.wanted(lines, burials)
+            content = frame_content(checked(answer, Found).data, frame.span, key=frame.key)
+            found |= frame.wanted(content, burials)
             if keep is not None:
-                keep(frame, lines)
+                keep(frame, content)
     return found

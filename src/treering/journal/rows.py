@@ -12,26 +12,23 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from treering.errors import NotFoundError
-from treering.format.chunk import Chunk, Outside
+from treering.format.chunk import Chunk
 from treering.format.index import OutsideSpan, hash_of
 from treering.format.parts import read_chunk, read_foreign, read_outside
+from treering.format.paths import parse_segment
 from treering.format.record import Skeleton
 from treering.format.references import CHILD, HAS_ROOT
 from treering.ids import time_of
-from treering.journal.memory import Memory
+from treering.journal.memory import FRAMES_BYTES, Memory
 from treering.journal.read import PARALLEL_GETS_MAX, Footer, Frame, read_frames
+from treering.journal.referrers import sealed_referrers
 from treering.journal.sealed import MergedError, Part, SealedParts, holder_of
-from treering.journal.tail_rows import Referrer, TailRows
+from treering.journal.tail_rows import Referrer, tail_rows
 from treering.journal.view import View
 from treering.storage.requests import Steps
-
-FRAMES_BYTES: Final = 4 * 1024 * 1024
-"""About the memory that the frames take which a handle read last: what is shown next often lies in the same ones."""
-LINE_BYTES: Final = 50
-"""About the memory that a line takes besides its text."""
 
 
 class OddError(Exception):
@@ -57,19 +54,31 @@ class Rows:
     def __init__(self, view: View, memory: Memory) -> None:
         self.view = view
         self._sealed = SealedParts(view, memory)
-        self._frames = Memory(FRAMES_BYTES)
-        self._tail = TailRows(view)
+        self._memory = memory
+        self._frames = memory.frames
+        self._tail = tail_rows(view, memory)
+        self._forget_erased()
 
     def look(self, view: View) -> None:
         """Answer from `view` from now on; it is of the same life."""
         before, self.view, self._sealed.view = self.view, view, view
         if before.epoch != view.epoch:
-            self._frames = Memory(FRAMES_BYTES)  # they hold what was erased
+            self._forget_erased()
             self._sealed.forget_content()
         if (before.epoch, before.tail.header.base) != (view.epoch, self.base) or before.end > view.end:
-            self._tail = TailRows(view)
+            self._tail = tail_rows(view, self._memory)
         else:
             self._tail.extend(view)
+
+    def _forget_erased(self) -> None:
+        """Forget frames that may hold what was erased, whoever read them."""
+        if self.view.burials:
+            segments = self.view.keys.segments(self.view.life)
+            self._frames.forget(lambda name: name[0].startswith(segments) and self._is_dirty(name[0]))
+
+    def _is_dirty(self, segment: str) -> bool:
+        name = parse_segment(segment)
+        return name is not None and self.view.burials.is_dirty(name)
 
     @property
     def base(self) -> int:
@@ -106,37 +115,40 @@ class Rows:
         return found
 
     def _sealed_lines(self, positions: Sequence[int], parts: Sequence[Part]) -> Steps[dict[int, bytes]]:
-        jobs: dict[tuple[str, int], Frame] = {}
-        came: dict[tuple[str, int], Footer | None] = {}
+        jobs: list[Frame] = []
+        held: list[bytes | None] = []
+        missing: list[Frame] = []
+        end = 0
         for at in positions:
-            part = holder_of(parts, at)
-            span = part.index.frame_of(at)
-            name = (part.segment.key, span.start)
-            came[name] = part.footer
-            job = Frame(part.segment.key, part.index.first + span.first_row, span, [])
-            jobs.setdefault(name, job).positions.append(at)
-        held = {
-            name: self._frames.get((job.key, job.span)) or self._came(job, came[name]) for name, job in jobs.items()
-        }
-        missing = [job for name, job in jobs.items() if held[name] is None]
+            if at >= end:  # they are in order, and so are frames
+                part = holder_of(parts, at)
+                span = part.index.frame_of(at)
+                first = part.index.first + span.first_row
+                end = min(first + span.rows, part.index.end)
+                job = Frame(part.segment.key, first, span, [])
+                jobs.append(job)
+                held.append(self._frames.get((job.key, span)) or self._came(job, part.footer))
+                if held[-1] is None:
+                    missing.append(job)
+            jobs[-1].positions.append(at)
         try:
             found = yield from read_frames(missing, self.view.burials, self._keep)
         except NotFoundError:
             raise MergedError from None
-        for name, lines in held.items():
-            found |= jobs[name].wanted(lines, self.view.burials) if lines is not None else {}
+        for job, content in zip(jobs, held, strict=True):
+            found |= job.wanted(content, self.view.burials) if content is not None else {}
         return found
 
-    def _came(self, frame: Frame, footer: Footer | None) -> list[bytes] | None:
-        """The lines of a frame, if it was read together with the index of its segment."""
-        lines = footer.lines_of(frame.span) if footer is not None else None
-        if lines is not None:
-            self._keep(frame, lines)
-        return lines
+    def _came(self, frame: Frame, footer: Footer | None) -> bytes | None:
+        """The content of a frame, if it was read together with the index of its segment."""
+        content = footer.content_of(frame.span) if footer is not None else None
+        if content is not None:
+            self._keep(frame, content)
+        return content
 
-    def _keep(self, frame: Frame, lines: list[bytes]) -> None:
-        if (size := frame.span.content_size + LINE_BYTES * len(lines)) <= FRAMES_BYTES:
-            self._frames.put((frame.key, frame.span), lines, size)
+    def _keep(self, frame: Frame, content: bytes) -> None:
+        if len(content) <= FRAMES_BYTES and not (self.view.burials and self._is_dirty(frame.key)):
+            self._frames.put((frame.key, frame.span), content, len(content))
 
     # rows upward
 
@@ -176,15 +188,15 @@ class Rows:
         """Rows of one chunk from `at` upward, and the position above them; None: it is not known here."""
         part = holder_of(parts, at)
         [chunk] = yield from self._sealed.load([(part, part.index.chunk_of(at))], read_chunk)
-        first, rows = part.index.first, [self._row(part, chunk, at)]
-        while (row := chunk.parent_row(at - first)) is not None:
-            if first + row >= at:
-                raise OddError
-            at = first + row
-            if len(rows) == limit or row not in chunk.rows:
-                return rows, at
-            rows.append(self._row(part, chunk, at))
-        return rows, None
+        rows, above = chunk.climb(at - part.index.first, limit)
+        burials = self.view.burials
+        if burials:
+            rows = [burials.bury_row(row) for row in rows]
+        if above is None:
+            return rows, None
+        if (above := part.index.first + above) >= rows[-1].at:
+            raise OddError
+        return rows, above
 
     # rows downward
 
@@ -296,40 +308,17 @@ class Rows:
         Raises:
             OddError: One of them was recorded before its row.
         """
-        found = [set(self._tail.referrers.get(row.id, ())) for row in rows]
+        known = self._tail.referrers
+        found = [[*known.get(row.id, ())] for row in rows]
         if self.base:
-            sealed = yield from self._sealed.ask(partial(self._sealed_referrers, rows))
-            found = [known | new for known, new in zip(found, sealed, strict=True)]
-        for row, each in zip(rows, found, strict=True):
-            if any(referrer.at <= row.at for referrer in each):
-                raise OddError
-        return [sorted(each) for each in found]
-
-    def _sealed_referrers(self, rows: Sequence[Skeleton], parts: Sequence[Part]) -> Steps[list[set[Referrer]]]:
-        inside: list[tuple[int, Part]] = []
-        outside: list[tuple[int, Part, OutsideSpan]] = []
-        for part in parts:
-            first, end = part.index.first, min(part.index.end, self.base)
-            for number, row in enumerate(rows):
-                if first <= row.at < end:  # also in a part that is not its holder: two may have referrers of a row
-                    inside.append((number, part))
-                else:
-                    outside += [(number, part, span) for span in part.index.outside_with(row.id)]
-        chunks = yield from self._sealed.load(
-            [(part, part.index.chunk_of(rows[each].at)) for each, part in inside], read_chunk
-        )
-        blocks = yield from self._sealed.load([(part, span) for _, part, span in outside], read_outside)
-        found: list[set[Referrer]] = [set() for _ in rows]
-        for (number, part), chunk in zip(inside, chunks, strict=True):
-            found[number] |= self._taken(part, chunk.referrers(rows[number].at - part.index.first))
-        for (number, part, _), block in zip(outside, blocks, strict=True):
-            found[number] |= self._taken(part, _references(block, rows[number].id))
+            sealed = yield from self._sealed.ask(partial(sealed_referrers, self._sealed, self.base, rows))
+            found = [each if not told else [*told, *each] for told, each in zip(found, sealed, strict=True)]
+        for place, row in enumerate(rows):
+            if found[place]:
+                found[place] = sorted({*found[place]})
+                if found[place][0].at <= row.at:
+                    raise OddError
         return found
-
-    def _taken(self, part: Part, referrers: Iterable[tuple[int, int]]) -> set[Referrer]:
-        """Referrers by position, without those that the segment before it or the tail has as well."""
-        first = part.index.first
-        return {Referrer(first + row, code) for row, code in referrers if part.first <= first + row < self.base}
 
     # rows by what they are
 
@@ -426,7 +415,7 @@ class Rows:
 
 def _occurs(mask: int, parts: Sequence[Part]) -> Steps[bool]:
     yield from ()
-    return any(span.mask & mask for part in parts for span in part.index.chunks)
+    return any(part.index.mask & mask for part in parts)
 
 
 def _odd(parts: Sequence[Part]) -> Steps[bool]:
@@ -443,12 +432,6 @@ def _only_child(at: int, referrers: Iterable[tuple[int, int]]) -> int | None:
 def _entries(block: Sequence[tuple[int, int]], wanted: int) -> Sequence[tuple[int, int]]:
     """The entries of a sorted block that begin with `wanted`."""
     return block[bisect_left(block, (wanted,)) : bisect_right(block, wanted, key=lambda entry: entry[0])]
-
-
-def _references(block: Sequence[Outside], wanted: str) -> list[tuple[int, int]]:
-    """The rows, and how each refers, of the entries of a sorted block about the id `wanted`."""
-    start, end = (cut(block, wanted, key=lambda entry: entry.id) for cut in (bisect_left, bisect_right))
-    return [(entry.row, entry.code) for entry in block[start:end]]
 
 
 def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:

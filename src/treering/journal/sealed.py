@@ -19,7 +19,7 @@ import msgspec
 from treering.errors import NotFoundError
 from treering.format.frames import frame_at
 from treering.format.index import ChunkSpan, ForeignSpan, OutsideSpan, SegmentIndex
-from treering.journal.memory import Memory
+from treering.journal.memory import Cache, Memory
 from treering.journal.read import (
     PARALLEL_GETS_MAX,
     Footer,
@@ -76,11 +76,14 @@ class SealedParts:
         self._segments: tuple[tuple[int, Segment], ...] = ()
         self._outdated: tuple[str, ...] = ()
         """What `latest` said of segments when one of them was gone."""
-        self._ends = Memory(ENDS_BYTES)
+        self._ends = Cache(ENDS_BYTES)
+        self._parts: dict[str, Part] = {}
+        """Segments that were asked about, by key."""
 
     def forget_content(self) -> None:
         """Forget what may hold records that were erased since."""
-        self._ends = Memory(ENDS_BYTES)
+        self._ends = Cache(ENDS_BYTES)
+        self._parts.clear()
 
     def ask(
         self,
@@ -99,7 +102,7 @@ class SealedParts:
         attempts = Attempts(self.view.keys.tail)
         while attempts.another():
             listed = yield from self._listed()
-            if positions is not None:
+            if positions is not None and len(listed) > 1:
                 listed = [listed[place] for place in sorted({_place_of(listed, at) for at in positions})]
             try:
                 return (yield from question((yield from self._opened(listed, whole=whole))))
@@ -118,11 +121,15 @@ class SealedParts:
         if reach < self.view.tail.header.base:
             # A list may miss a segment that was merged; looking again proves whether one is lost, or all were deleted.
             segments = (yield from survey(keys, life)).segments
+        self._parts.clear()  # each has a first position, which may be another one now
         self._segments = tuple(zip([0, *(segment.name.end for segment in segments)], segments, strict=False))
         return self._segments
 
     def _opened(self, listed: Sequence[tuple[int, Segment]], *, whole: bool) -> Steps[list[Part]]:
         """Segments with their indexes: one GET each, in parallel, where these are not remembered."""
+        known_parts = [self._parts[segment.key] for _, segment in listed if segment.key in self._parts]
+        if len(known_parts) == len(listed):  # as a rule: a page asks some ten questions about the same ones
+            return known_parts
         read: dict[str, Footer] = {}
         known = {segment.key: self._memory.get((segment.key, None)) for _, segment in listed}
         held = {segment.key: self._ends.get(segment.key) for _, segment in listed}
@@ -142,6 +149,9 @@ class SealedParts:
             came = read.get(segment.key) or held[segment.key]
             index = came.index if came is not None else known[segment.key]
             parts.append(Part(segment, index, first, came))
+        self._parts |= {part.segment.key: part for part in parts}
+        if sum(len(part.footer.suffix) for part in self._parts.values() if part.footer is not None) > ENDS_BYTES:
+            self._parts.clear()
         return parts
 
     def load(self, wanted: Iterable[tuple[Part, S]], decode: Callable[[bytes, S, SegmentIndex], B]) -> Steps[list[B]]:

@@ -2,8 +2,7 @@
 
 A session in a backup has segments and `latest`, and no tail: like one that was just imported. So one swap of one object
 takes it from one state to the next.
-Rule 1: both registers are read first, then segments are listed; if some were sealed or merged since, all is read again.
-So the copy is of the moment of the registers.
+Rule 1: what is copied is of one moment; see `treering.store.moment`.
 Rule 2: segments and blobs are written first, then `latest` is swapped, then unneeded objects are deleted. A run killed
 in between leaves the earlier state. A backup has markers of its own; see `treering.journal.marker`.
 Rule 3: the original is read once more before the swap: if a payload was erased there meanwhile, the copy is repeated.
@@ -15,7 +14,6 @@ sound content in a backup.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 
@@ -23,47 +21,31 @@ import msgspec
 
 from treering.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
 from treering.format.blobs import blob_refs_in
-from treering.format.paths import ChunkName, SegmentName, SessionKeys, parse_segment
+from treering.format.paths import ChunkName, SegmentName, SessionKeys, file_name, parse_segment
 from treering.format.record import skeleton_of
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
-from treering.format.stream import Chunk
 from treering.ids import new_nonce
 from treering.journal import marker
+from treering.journal.erase import rewritten
 from treering.journal.life import free_name
 from treering.journal.merge import DELETES_MAX
 from treering.journal.moment import contradiction, require_one_moment
-from treering.journal.read import Segment, choose, list_segments, segment_content, survey
+from treering.journal.read import Segment, choose, segment_content
 from treering.journal.register import Attempts, LatestRegister, Swapped
 from treering.journal.resume import Registers, look, resume
 from treering.journal.rows import record_at
-from treering.journal.stream import ChunkRegister, read_stream
+from treering.journal.stream import ChunkRegister
 from treering.journal.view import View
 from treering.kinds import Kind
-from treering.session.reader import Reader
 from treering.session.snapshot import encode_state
-from treering.session.state import knows
 from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, list_all
 from treering.store.loading import Progress
+from treering.store.moment import Moment, in_batches, read_blobs, read_moment
 
 _is_plain = re.compile(r"[0-9a-z]+")
-
-
-class Moment(msgspec.Struct, frozen=True):
-    """Everything a session consists of at one moment."""
-
-    view: View
-    latest: Latest
-    """`latest`, covering every record."""
-    segments: tuple[Segment, ...]
-    """The segments, which hold all records except `rest`."""
-    rest: Sequence[bytes]
-    """The lines that are only in the tail."""
-    blobs: tuple[Entry, ...]
-    chunks: tuple[Chunk, ...] = ()
-    """Pieces of answers that are being written."""
 
 
 class Mirrored(msgspec.Struct, frozen=True):
@@ -77,47 +59,16 @@ class Mirrored(msgspec.Struct, frozen=True):
     """Digests of blobs that records name and that are missing or damaged in the original."""
 
 
-def read_moment(keys: SessionKeys) -> Steps[Moment]:
-    """Find all objects of a session: two GETs, and a LIST each for segments and blobs.
-
-    Raises:
-        NotFoundError: There is no such session, or it was deleted.
-        CorruptError: It is damaged.
-        FormatVersionError: A later version wrote records that only that version can fold.
-        UnavailableError: It changes faster than it can be read.
-    """
-    attempts = Attempts(keys.tail)
-    while attempts.another():
-        reader = Reader(keys)
-        yield from reader.replica.load()
-        yield from reader.content.rebuild()
-        view = reader.replica.view
-        view.require_known_critical(knows)
-        listed = yield from list_segments(keys, view.life)
-        if not _is_backup(view) and (yield from contradiction(view, listed)):
-            yield from require_one_moment(view)  # raises, unless another process sealed in between
-            continue
-        chosen, _, reach = choose([segment for segment in listed if segment.name.end <= view.end])
-        if reach < view.tail.header.base:
-            yield from survey(keys, view.life)  # likewise
-            continue
-        blobs = yield from list_all(keys.blobs(view.life))
-        rest = view.tail.lines[reach - view.tail.header.base :]
-        chunks = []
-        for stream in reader.replica.state.streams:
-            chunks += yield from read_stream(keys, view.life, stream)
-        return Moment(view, _latest(reader, view), chosen, rest, tuple(blobs), tuple(chunks))
-
-
 def _is_backup(view: View) -> bool:
     """Whether nothing was ever appended here: segments behind the end are then left from an interrupted backup."""
     return not view.tail.header.nonce
 
 
-def _latest(reader: Reader, view: View) -> Latest:
-    lines = encode_state(reader.replica.state)
+def _latest(moment: Moment) -> Latest:
+    """Return the `latest` of the backup, which covers every record."""
+    view, lines = moment.view, encode_state(moment.state)
     card = msgspec.structs.replace(
-        reader.replica.state.card,
+        moment.state.card,
         session=view.keys.session,
         life=view.life,
         write=new_nonce(),
@@ -168,9 +119,13 @@ class Mirror:
         attempts = Attempts(self._keys.tail)
         while attempts.another():
             moment = yield from read_moment(self._keys)
+            if not _is_backup(moment.view) and (yield from contradiction(moment.view, moment.listed)):
+                yield from require_one_moment(moment.view)  # raises, unless another process sealed in between
+                continue
+            latest = _latest(moment)
             seen, version = yield from self._look(moment)
             if seen is not None:
-                if (yield from self._is_current(moment, seen)):
+                if (yield from self._is_current(moment, latest, seen)):
                     return Mirrored(moment.view.end)
                 yield from self._require_older(moment, seen)
             self._missing.clear()
@@ -183,7 +138,7 @@ class Mirror:
             if now.epoch != moment.view.epoch:
                 continue
             old = seen.card if seen is not None else None
-            yield from on(self._target, self._swap(moment.latest, version, old))
+            yield from on(self._target, self._swap(latest, version, old))
             yield from on(self._target, self._clear(wanted))
             return Mirrored(moment.view.end, self._objects, self._bytes, tuple(sorted(self._missing)))
 
@@ -252,20 +207,18 @@ class Mirror:
         record = yield from record_at(moment.view, at)
         return record is not None and _identity(record) == _identity(last)
 
-    def _is_current(self, moment: Moment, seen: Registers) -> Job[bool]:
+    def _is_current(self, moment: Moment, latest: Latest, seen: Registers) -> Job[bool]:
         """Whether the backup is up to date and complete."""
-        latest = seen.latest
-        if latest is None or moment.chunks or _told_by(latest.card) != _told_by(moment.latest.card):
+        there = seen.latest
+        if there is None or moment.chunks or _told_by(there.card) != _told_by(latest.card):
             return False
-        if latest.lines[:1] != moment.latest.lines[:1]:
+        if there.lines[:1] != latest.lines[:1]:
             return False
-        there = {entry.key for entry in (yield from on(self._target, self._list()))}
-        listed = [segment for key in there if (segment := _segment(key)) and segment.name.end <= moment.view.end]
-        blobs = {_digest_of(entry.key) for entry in moment.blobs}
-        held = {key.rpartition("/")[2] for key in there}
-        return (
-            choose(listed)[2] == moment.view.end and blobs <= held and len(there) == self._count_needed(listed, blobs)
-        )
+        keys = {entry.key for entry in (yield from on(self._target, self._list()))}
+        listed = [segment for key in keys if (segment := _segment(key)) and segment.name.end <= moment.view.end]
+        blobs = {file_name(entry.key) for entry in moment.blobs}
+        held = set(map(file_name, keys))
+        return choose(listed)[2] == moment.view.end and blobs <= held and len(keys) == self._count_needed(listed, blobs)
 
     def _count_needed(self, listed: list[Segment], blobs: set[str]) -> int:
         """The number of objects without leftovers."""
@@ -296,15 +249,13 @@ class Mirror:
             if key in sizes and (not clean or sizes[key] == segment.size):
                 continue
             try:
-                data, lines, _ = content = yield from segment_content(segment)
+                content = yield from segment_content(segment)
             except CorruptError:
                 if key in sizes:
                     continue  # one of the two was cut, and it is this one
                 raise
-            if not clean:
-                lines = view.burials.bury_all(lines, name.first)
-                data = build_segment(lines, key=key, doubtful=content.is_doubtful(name.first))
-            needed |= _blobs_of(lines)
+            needed |= _blobs_of(view.burials.bury_all(content.lines, name.first))
+            data = content.data if clean else rewritten(segment, content.data, view.burials, key=key)
             yield from self._put(key, data)
         if moment.rest:
             first = view.end - len(moment.rest)
@@ -318,23 +269,25 @@ class Mirror:
             register = ChunkRegister(self._there, view.life, place)
             yield from self._put(register.key, register.encode(chunk))
             wanted.add(register.key)
-        listed = {_digest_of(entry.key) for entry in moment.blobs}
+        listed = {file_name(entry.key) for entry in moment.blobs}
         self._missing |= needed - listed
         return wanted
 
     def _copy_blobs(self, moment: Moment, sizes: dict[str, int]) -> Job[set[str]]:
-        wanted = set[str]()
-        for entry in moment.blobs:
-            digest = _digest_of(entry.key)
-            key = self._there.blob(moment.view.life, digest)
-            if sizes.get(key) != entry.size:
-                data = (yield from ask(Get(entry.key), Found)).data
-                if hashlib.sha256(data).hexdigest() != digest:
+        there = {
+            file_name(entry.key): self._there.blob(moment.view.life, file_name(entry.key)) for entry in moment.blobs
+        }
+        lacking = [entry for entry in moment.blobs if sizes.get(there[file_name(entry.key)]) != entry.size]
+        wanted = set(there.values()) - {there[file_name(entry.key)] for entry in lacking}
+        for batch in in_batches(lacking):
+            found = yield from read_blobs(batch)
+            for digest in (file_name(entry.key) for entry in batch):
+                if digest in found:
+                    yield from self._put(there[digest], found[digest])
+                    wanted.add(there[digest])
+                else:
                     self._missing.add(digest)
-                    wanted |= {key} & sizes.keys()
-                    continue
-                yield from self._put(key, data)
-            wanted.add(key)
+                    wanted |= {there[digest]} & sizes.keys()
         return wanted
 
     def _put(self, key: str, data: bytes) -> Job[None]:
@@ -387,10 +340,6 @@ def _identity(line: bytes) -> tuple[str, str]:
 
 def _blobs_of(lines: Sequence[bytes]) -> set[str]:
     return {digest for line in lines for digest in blob_refs_in(line)}
-
-
-def _digest_of(key: str) -> str:
-    return key.rpartition("/")[2]
 
 
 def _segment(key: str) -> Segment | None:

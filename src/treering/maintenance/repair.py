@@ -37,10 +37,11 @@ from treering.session.loader import Loader
 from treering.session.replay import Replay
 from treering.session.snapshot import decode_state
 from treering.session.state import SessionState
+from treering.session.writer import Writer
 from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Driver, Found, Get, Steps
 from treering.storage.run import found_in
-from treering.store.loading import Progress, settle
+from treering.store.loading import Progress
 from treering.transcript.graph import Graph
 
 CONTEXTS_KEPT_MAX = 64  # checkpoints are changes of a recent one; after going elsewhere they are written in full
@@ -199,7 +200,7 @@ class _Mender:
             return
         self._blobs[digest] = isinstance(data, bytes)
         if isinstance(data, bytes):
-            yield from self.loader.add_blob(digest, data)
+            yield from self.loader.add_blobs({digest: data})
         else:
             self._lose(Kind.BLOB, data.key or "", str(data.args[0]), first=at, end=at + 1, ids=(digest,))
 
@@ -229,7 +230,9 @@ class _Mender:
         if self._known is not None and self._known.heads.heads:
             yield from self._stand(self._known)
         yield from loader.finish()
-        yield from settle(loader.keys, loader.policy)
+        writer = Writer.visiting(loader.keys, loader.policy)  # folding need not have determined the context's records
+        yield from writer.open()
+        yield from writer.upkeep.cover(seal=False, again=True)
 
     def report(self) -> Repair:
         """The result."""

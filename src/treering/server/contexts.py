@@ -51,7 +51,7 @@ def _context(reader: Readable, asked: PointQuery) -> Steps[ContextView]:
         yield from reader.blobs.fetch(lines.values(), page(whole))
         name: str | None = made.id
     elif asked.node is not None:
-        restored = yield from content.restore(asked.node, head=reader.head, part=page)
+        restored = yield from content.restore(asked.node, head=reader.head, part=page, state=False)
         whole, node, lines, newest = restored.context, asked.node, restored.lines, restored.checkpoint
         state, name = (newest.state, newest.id) if newest else ({}, None)
     else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +15,8 @@ from treering.checkpoint.resolve import needs, resolve
 from treering.errors import NotFoundError, UnavailableError
 from treering.format import values
 from treering.format.erasure import Erased
-from treering.format.record import Record, Skeleton, decode_record
+from treering.format.line import check_line
+from treering.format.record import Record, Skeleton, body_of, decode_record
 from treering.ids import time_of
 from treering.journal.register import Attempts
 from treering.session.blobs import Blobs
@@ -52,7 +53,7 @@ class Restored(msgspec.Struct, frozen=True):
     """The checkpoint at that node or above; its state belongs to the context."""
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """A node whose payload was read, but for its blobs."""
 
     row: Skeleton
@@ -140,7 +141,7 @@ class Content:
         return [
             node_of(
                 each.row,
-                self._payload(bytes(decode_record(each.line).body), blobs=blobs),
+                self._payload(body_of(each.line), blobs=blobs),
                 label=each.mark.label,
                 retracted=each.mark.retracted,
                 amended=each.mark.amended is not None,
@@ -159,7 +160,7 @@ class Content:
         Raises:
             UnavailableError: A record could not be read when it was looked for.
         """
-        if any(item.node not in lines for item in context.items):
+        if not lines.keys() >= set(context.nodes):
             raise UnavailableError(
                 "not all messages of the context could be read when they were looked for",
                 kind=Kind.CONTEXT,
@@ -167,18 +168,19 @@ class Content:
                 remedy="call refresh",
             )
         return tuple(
-            ContextItem(node=item.node, message=self._message(item.view, item.message, lines[item.node]))
-            for item in context.items
+            [
+                ContextItem(node=item.node, message=self._message(item.view, item.message, lines[item.node]))
+                for item in context.items
+            ]
         )
 
     def _message(self, view: str, inline: bytes | None, line: bytes) -> object:
         if inline is not None:
             return decode_payload(inline, self._blobs.at_hand)
-        record = decode_record(line)
-        payload = decode_payload(bytes(record.body), self._blobs.at_hand)
+        payload = decode_payload(body_of(line), self._blobs.at_hand)
         if isinstance(payload, Erased):
             return payload.message
-        return render(view, payload, _seen(record)) if view else payload
+        return render(view, payload, _seen(decode_record(line))) if view else payload
 
     def restore(
         self,
@@ -188,6 +190,7 @@ class Content:
         head: str | None = None,
         before: int | None = None,
         part: Callable[[Context], Context] = _whole,
+        state: bool = True,
     ) -> Steps[Restored]:
         """Compute the context at `node` and the state that belongs to it.
 
@@ -200,6 +203,7 @@ class Content:
             head: The head that points there or will; checkpoints made on it take precedence.
             before: Ignore checkpoints and edits at this position or later.
             part: Read only the messages of what this makes of the context.
+            state: Read the records that hold the state, too, which whoever moves there needs.
 
         Raises:
             NotFoundError: There is no such node or checkpoint.
@@ -207,7 +211,7 @@ class Content:
         end = -1
         while True:
             try:
-                return (yield from self._restored(node, checkpoint, head, before, part))
+                return (yield from self._restored(node, checkpoint, head, before, part, state=state))
             except NotFoundError as error:
                 if checkpoint is not HERE or error.kind != Kind.CHECKPOINT or end == self._replica.state.end:
                     raise
@@ -221,6 +225,8 @@ class Content:
         head: str | None,
         before: int | None,
         part: Callable[[Context], Context],
+        *,
+        state: bool,
     ) -> Steps[Restored]:
         entry, below = yield from self._replica.ask(lambda look: _start(look, node, checkpoint, head, before))
         found = (yield from self.load_checkpoint(entry.id)) if entry is not None else None
@@ -232,7 +238,7 @@ class Content:
         context = yield from self.edited(built, since=since, before=before)
         read = part(context)
         lines = yield from self.context_lines(read)
-        lines |= yield from self._state_lines(found)
+        lines |= (yield from self._state_lines(found)) if state else {}
         yield from self._blobs.fetch(lines.values(), read)
         return Restored(node, context, lines, found)
 
@@ -268,7 +274,7 @@ class Content:
             if mark.amended is not None and mark.amended > (since or {}).get(node, -1)
         }
         lines = yield from self._replica.lines_at(amended.values())
-        bodies = {node: bytes(decode_record(lines[at]).body) for node, at in amended.items()}
+        bodies = {node: body_of(lines[at]) for node, at in amended.items()}
         return replace(without(context, retracted), bodies)
 
     def context_lines(self, context: Context) -> Steps[dict[str, bytes]]:
@@ -276,8 +282,12 @@ class Content:
         shown = dict.fromkeys(context.nodes)
         lines = {node: line for node, line in self._replica.state.lines.items() if node in shown}
         missing = [node for node in shown if node not in lines]
+        if not missing:
+            return lines
         rows = yield from self._replica.ask(lambda look: look.all_nodes(missing))
         found = yield from self._replica.lines_at(row.at for row in rows)
+        for line in found.values():
+            check_line(line)
         return lines | {row.id: found[row.at] for row in rows}
 
     def _state_lines(self, checkpoint: Checkpoint | None) -> Steps[dict[str, bytes]]:
@@ -290,8 +300,10 @@ class Content:
         names = {name for _, name in wanted if name is not None}
         return (yield from self._checkpoint_lines(names))
 
-    def _checkpoint_lines(self, names: Iterable[str]) -> Steps[dict[str, bytes]]:
+    def _checkpoint_lines(self, names: Collection[str]) -> Steps[dict[str, bytes]]:
         """The record lines of some checkpoints, pruned ones too, by checkpoint."""
+        if not names:
+            return {}
         entries = yield from self._replica.ask(lambda look: look.all_checkpoints(names))
         lines = yield from self._replica.lines_at(entry.at for entry in entries)
         return {entry.id: lines[entry.at] for entry in entries}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from treering.checkpoint.context import Context, Item
 from treering.errors import UsageError
 from treering.format import values
-from treering.format.record import Skeleton, encode_record, skeleton_of_record
+from treering.format.record import Skeleton, encode_record, has_body, skeleton_of_record
 from treering.kinds import Kind
 from treering.session.content import ContextItem, Restored
 from treering.session.pairs import require_calls, whole
@@ -21,37 +21,48 @@ from treering.transcript.graph import Graph
 
 def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_it_is: bool = False) -> Steps[Context]:
     """Return the context that a caller chose; the records it needs are pinned in `latest`."""
-    state = writer.replica.state
-    names = [node_of(wanted) for wanted in context]
-    there = {item.node: item for item in state.context.items}
-    before = writer.content.messages(state.context, state.lines)
-    shown, sent = _by_node(before), None
-    seen = state.context
-    others = yield from _shown_alone(writer, [name for name in names if name not in there])
-    there |= {item.node: item for item in others.context.items}
-    alone = shown | _by_node(writer.content.messages(others.context, others.lines))
+    state, names = writer.replica.state, [node_of(wanted) for wanted in context]
+    seen, lines = state.context, state.lines
+    shown = {item.node: item for item in seen.items}
+    others = yield from _shown_alone(writer, [name for name in names if name not in shown])
+    there = shown | {item.node: item for item in others.context.items}
     if not as_it_is:
-        given = [ContextItem(node=each, message=alone[each]) if isinstance(each, str) else each for each in context]
-        yield from require_calls(writer, given, before)
+        named = seen.with_items([there[name] for name in context if isinstance(name, str)])
+        read = iter(writer.content.messages(named, lines | others.lines if others.lines else lines))
+        given = [next(read) if isinstance(wanted, str) else wanted for wanted in context]
+        yield from require_calls(writer, given, lambda: writer.content.messages(seen, lines))
     if others.lines:
         yield from writer.upkeep.pin(others)
     items: list[Item] = []
+    messages: tuple[dict[str, Any], ...] = ()
     for wanted, node in zip(context, names, strict=True):
         item = there[node]
         if not isinstance(wanted, str):
             message = wanted.message
             if writer.options.redaction is not None:
                 message = writer.options.redaction.value(message, f"context[{len(items)}]")
-            if node not in shown or message != shown[node]:
-                sent = sent or _by_node(whole(writer, before))
-                if node not in sent or message != sent[node]:
+            if node not in shown or not _is_as_recorded(message, item, lines.get(node)):
+                messages = messages or _shown_and_sent(writer, writer.content.messages(seen, lines))
+                if not any(node in each and message == each[node] for each in messages):
                     item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)
 
 
-def _by_node(items: Iterable[ContextItem]) -> dict[str, Any]:
-    return {item.node: item.message for item in items}
+def _is_as_recorded(message: object, item: Item, line: bytes | None) -> bool:
+    """Whether a message is that of an item, told by its bytes: most are, and then nothing is decoded."""
+    if item.view or line is None:
+        return False
+    try:
+        encoded = values.encode(message)
+    except UsageError:  # it is equal to a value that can be stored, or refused later
+        return False
+    return has_body(line, encoded) if item.message is None else item.message == encoded
+
+
+def _shown_and_sent(writer: Writer, items: Sequence[ContextItem]) -> tuple[dict[str, Any], ...]:
+    """The messages of a context by node: as they were recorded, and as the policy sends them."""
+    return tuple([{each.node: each.message for each in shown} for shown in (items, whole(writer, items))])
 
 
 def node_of(wanted: ContextItem | str) -> str:
@@ -121,7 +132,7 @@ def compacted(writer: Writer, recording: Recording, place: Place) -> Steps[bool]
     lines = seen.lines | {record.id: encode_record(record) for record in new}
     before = Context((*seen.context.items, *(Item(record.id) for record in new)))
     yield from require_calls(
-        writer, writer.content.messages(recording.context, lines), writer.content.messages(before, lines)
+        writer, writer.content.messages(recording.context, lines), lambda: writer.content.messages(before, lines)
     )
     return False
 
@@ -142,6 +153,6 @@ def rebuilt(writer: Writer, recording: Recording, *, as_it_is: bool = False) -> 
     lines = yield from writer.content.context_lines(old)
     yield from writer.blobs.fetch(lines.values(), old)
     if not as_it_is:
-        yield from require_calls(writer, writer.content.messages(old, lines), ())
+        yield from require_calls(writer, writer.content.messages(old, lines), tuple)
     yield from writer.upkeep.pin(Restored(writer.position.node, old, lines, None))
     return context

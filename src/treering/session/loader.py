@@ -6,7 +6,8 @@ the whole session exists at once. A load that is killed halfway leaves a folder 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Raw
@@ -16,7 +17,7 @@ from treering.checkpoint.policy import Policy
 from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.format import values
 from treering.format.paths import ChunkName, Marks, SegmentName, SessionKeys, file_name
-from treering.format.record import Record, Skeleton, decode_record, encode_checked, mark_behind, skeleton_of_record
+from treering.format.record import Record, Skeleton, encode_checked, mark_behind, skeleton_of_record
 from treering.format.register import SEGMENTS_NAMED_MAX, Card, Tail, TailHeader
 from treering.format.segment import build_segment
 from treering.format.stream import Chunk
@@ -37,7 +38,7 @@ from treering.session.redaction import Redaction
 from treering.session.snapshot import encode_state, require_card
 from treering.session.state import SessionState
 from treering.storage.requests import Put, Steps, Written
-from treering.storage.run import ask
+from treering.storage.run import ask, checked
 from treering.transcript.node import HERE, Draft
 
 SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; a load keeps that much in memory
@@ -90,7 +91,7 @@ class Loader:
     def end(self) -> int:
         return self.state.end
 
-    def expect_ordinary(self, context: Iterable[str] = ()) -> None:
+    def expect_ordinary(self, context: Iterable[str]) -> None:
         """Keep no index of the records to come: each id occurs once, and each node is recorded behind its parent.
 
         Args:
@@ -114,9 +115,8 @@ class Loader:
         if self._is_full:
             yield from self.seal()
 
-    def add_line(self, line: bytes, record: Record | None = None) -> Steps[None]:
-        """Add a record line at the end as it is; it must carry its position."""
-        record = record or decode_record(line)
+    def add_line(self, line: bytes, record: Record) -> Steps[None]:
+        """Add a record at the end, whose line is stored as it is; it must carry its position."""
         self._take(record, line)
         if self._is_full and not record.more:
             yield from self.seal()
@@ -153,8 +153,7 @@ class Loader:
         if self._redaction is not None:
             draft = self._redaction.draft(draft)
         body, large = encode_payload(draft)
-        for digest, data in large.items():
-            yield from self.add_blob(digest, data)
+        yield from self.add_blobs(large)
         identifier = draft.id or self.state.clock.new()
         timed = draft.time_ms is not None or time_of(identifier) is not None
         yield from self._put(
@@ -196,17 +195,21 @@ class Loader:
             policy=self.policy.name,
         )
 
-    def add_blob(self, digest: str, data: bytes) -> Steps[None]:
-        """Store a large part, before the record that refers to it."""
-        if digest not in self._blobs:
+    def add_blobs(self, blobs: Mapping[str, bytes]) -> Steps[None]:
+        """Store large parts in parallel, before the records that refer to them."""
+        new = blobs.keys() - self._blobs
+        if new:
             yield from self.take_name()
-            yield from ask(Put(self.keys.blob(self.life, digest), data), Written)
-            self._blobs.add(digest)
+            answers = yield tuple(Put(self.keys.blob(self.life, digest), blobs[digest]) for digest in sorted(new))
+            for answer in answers:
+                checked(answer, Written)
+            self._blobs |= new
 
     def add_chunks(self, stream: str, chunks: Sequence[Chunk]) -> Steps[None]:
         """Store the pieces of an answer that is being written, if the records that were added say so."""
         if stream not in self.state.streams:
             return
+        yield from self.take_name()
         for chunk in chunks:
             name = ChunkName(stream, chunk.header.number)
             register = ChunkRegister(self.keys, self.life, name)
@@ -216,16 +219,38 @@ class Loader:
         """Write the collected records to a segment."""
         if not self._lines:
             return
-        yield from self.take_name()
         first, before = self.end - len(self._lines), self._mark
         self._mark = mark_behind(self._lines[-1])
-        name = SegmentName.marked(first, self.end, 0, new_nonce(), Marks(before, self._mark))
-        key = self.keys.segment(self.life, name)
         self._odd = self._odd or any(problem.kind != Kind.ORPHAN for problem in self.index.graph.problems())
-        data = build_segment(self._lines, key=key, skeletons=self._skeletons, doubtful=self._odd)
-        yield from ask(Put(key, data), Written)
-        self._segments.append(Segment(key, len(data), name))
+        build = partial(build_segment, self._lines, skeletons=self._skeletons, doubtful=self._odd)
+        self._segments.append((yield from self.write_segment(first, self.end, Marks(before, self._mark), build)))
         self._lines, self._skeletons, self._bytes = [], [], 0
+
+    def write_segment(self, first: int, end: int, marks: Marks, build: Callable[..., bytes]) -> Steps[Segment]:
+        """Write the records from `first` to `end`; they belong to the session once `begin_with` was told of them.
+
+        Args:
+            first: Position of the first record.
+            end: One past the position of the last one.
+            marks: Of these two.
+            build: Returns the segment, given its key by name.
+        """
+        name = SegmentName.marked(first, end, 0, new_nonce(), marks)
+        key = self.keys.segment(self.life, name)
+        data = build(key=key)
+        yield from self.take_name()
+        yield from ask(Put(key, data), Written)
+        return Segment(key, len(data), name)
+
+    def begin_with(self, state: SessionState, segments: Sequence[Segment], mark: str) -> None:
+        """Let the session begin with the records of segments that are written already.
+
+        Args:
+            state: Folded from these records, with the working context.
+            segments: Written by `write_segment`, in order.
+            mark: The mark behind the last one.
+        """
+        self.state, self._segments, self._mark = state, list(segments), mark
 
     def take_name(self) -> Steps[None]:
         """Read the registers before the first object is written: a purge refuses loads that read them earlier."""
@@ -309,4 +334,4 @@ def copy_blobs(reader: Readable, loader: Loader, bodies: Iterable[bytes]) -> Ste
     for digest in sorted(wanted):
         data = yield from reader.blobs.read(digest)
         if data is not None:
-            yield from loader.add_blob(digest, data)
+            yield from loader.add_blobs({digest: data})

@@ -6,7 +6,7 @@ would separate a result from its call is refused before anything is written. `tr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from treering._late import Kind
 from treering.calls import pairing
@@ -48,13 +48,15 @@ def whole(reader: Readable, items: Sequence[ContextItem], *, keep_open: bool = F
     )
 
 
-def require_calls(reader: Readable, new: Sequence[ContextItem], old: Sequence[ContextItem]) -> Steps[None]:
+def require_calls(
+    reader: Readable, new: Sequence[ContextItem], current: Callable[[], Sequence[ContextItem]]
+) -> Steps[None]:
     """Refuse a context that shows the result of a tool call but not the call's node.
 
     Args:
         reader: The session.
         new: The new context.
-        old: The current context.
+        current: Returns the current context, which most new ones are told without.
 
     Raises:
         UsageError: The call's node is missing; the message names it.
@@ -63,7 +65,7 @@ def require_calls(reader: Readable, new: Sequence[ContextItem], old: Sequence[Co
     alone = {(new[each.at].node, each.result.id) for each in orphans}
     if not alone:
         return
-    shown = {item.node for item in new}
+    shown, old = {item.node for item in new}, current()
     _refuse_parted(shown, alone, old)
     for node in sorted({node for node, _ in alone} - {item.node for item in old}):
         index = yield from reader.replica.index()

@@ -1,6 +1,6 @@
 """Convert between callers' values and what records hold: tagged values, blobs, unknown fields of foreign files, state.
 
-A body is the payload, or a payload and its source, see `treering.format.foreign`, or the mark of an erased payload.
+A body is the payload, or a payload and its source, see `treering.format.pieces`, or the mark of an erased payload.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from treering.format import blobs, values
 from treering.format.erasure import NOTE, Erased, erased_of, is_erased
-from treering.format.foreign import join_source, split_source
+from treering.format.pieces import join_source, split_source
 from treering.format.register import one_line
 from treering.messages import without_reminders
 from treering.transcript.node import Draft
@@ -52,6 +52,8 @@ def _encode_source(fields: dict[str, object], inside: Collection[str]) -> tuple[
 
 def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
     """Return the value that the caller recorded, or `Erased`; a missing blob becomes a text note."""
+    if b"$" not in body:  # as most: neither erased, nor with a source, nor with a blob
+        return values.decode(body)
     if is_erased(body):
         return erased_of(body)
     payload = values.decode(split_source(body)[1])

@@ -208,8 +208,9 @@ def plan(  # noqa: PLR0913  # what one call records; most by keyword
     wanted, as_it_is = (changed.context, changed.as_it_is) if changed is not None else (None, False)
     own: set[str | None] = set()
     if wanted is not None:
-        own = {draft.id for draft in drafts if draft.id not in known} & {node_of(item) for item in wanted}
-        given = [item for item in wanted if node_of(item) not in own]
+        chosen: set[str | None] = {draft.id for draft in drafts if draft.id is not None and draft.id not in known}
+        own = chosen and chosen & {node_of(item) for item in wanted}
+        given = [item for item in wanted if node_of(item) not in own] if own else wanted
         recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
     recording.buffered = buffered
     if due:

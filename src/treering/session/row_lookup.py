@@ -36,7 +36,7 @@ from treering.transcript.annotations import Annotations, text_of
 from treering.transcript.graph import Page, PageRow
 from treering.transcript.heads import Heads
 
-CLIMB_FIRST = 16
+CLIMB_FIRST = 4
 CLIMB_MAX = 1024
 """How many nodes to look at together, at first and at most, where it is not known how far up something is."""
 _PLAIN = Shown()
@@ -74,7 +74,10 @@ class RowLookup:
     def _named(self, names: Iterable[str | None], of_type: str) -> Steps[dict[str, Skeleton]]:
         """The first record of one type with each of these ids; those that do not exist are left out."""
         # A caller may pass on that a session stands before its first node; nothing has that for its id.
-        places = yield from self._rows.find([name for name in names if name is not None])
+        wanted = [name for name in names if name is not None]
+        if not wanted:
+            return {}
+        places = yield from self._rows.find(wanted)
         rows = yield from self._rows.rows_at(at for each in places.values() for at in each)
         found: dict[str, Skeleton] = {}
         for name, each in places.items():

@@ -7,6 +7,7 @@ smaller.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -153,7 +154,8 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     state.heads = decode_heads(line.heads)
     state.checkpoint = None if isinstance(line.checkpoint, UnsetType) else decode_checkpoint(line.checkpoint)
     if policy is None and (name := state.checkpoint.policy if state.checkpoint else line.policy):
-        state.policy = _remembered(name) or state.policy
+        with suppress(UsageError):  # it is neither built in nor registered in this process
+            state.policy = find_policy(name)
     state.context = _decode_context(line, state.checkpoint)
     state.context_at = line.context_at
     state.nodes_since = line.nodes_since
@@ -166,14 +168,6 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
         missing = [node for node in dict.fromkeys(state.context.nodes) if node not in state.lines]
         state.places = {node: at for node, at in zip(missing, line.places, strict=False) if at >= 0}
     return state
-
-
-def _remembered(policy: str) -> Policy | None:
-    """The policy of a stored context, if it is built in or registered in this process."""
-    try:
-        return find_policy(policy)
-    except UsageError:
-        return None
 
 
 def _decode_context(line: StateLine, checkpoint: Checkpoint | None) -> Context:

@@ -7,8 +7,8 @@ still does no I/O itself. `treering.storage.run` carries all of it out, blocking
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
-from threading import Lock
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -80,7 +80,7 @@ class Signal:
     """Something that happens once, and calls back who waits for it, in the thread where it happens."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = allocate_lock()
         self._happened = False
         self._waiting: list[Callable[[], object]] = []
 

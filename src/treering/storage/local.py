@@ -23,7 +23,7 @@ import contextlib
 import errno
 import fcntl
 import os
-import threading
+from _thread import allocate_lock
 from collections.abc import Iterator
 
 from treering._late import Kind
@@ -74,7 +74,7 @@ class LocalDriver:
         self._settled: set[str] = set()
         self._lasting: dict[str, Version] = {}  # of registers: durable versions, unless their folder is doubtful
         self._doubtful: dict[str, int] = {}  # folders by how often a register of another process was read
-        self._mutex = threading.Lock()
+        self._mutex = allocate_lock()
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run the requests one after the other: on a disk, threads would cost more than they save."""
@@ -153,12 +153,15 @@ class LocalDriver:
         try:
             if (get.start, get.end) != (None, None):
                 return _get_part(fd, get)
-            answer = _get_whole(fd, get)
+            data = local_disk.read_all(fd)
         finally:
             os.close(fd)
-        if get.register and isinstance(answer, Found) and self._lasting.get(get.key) != answer.version:
-            self._doubt(get.key, answer.version)
-        return answer
+        version = local_disk.content_version(data)
+        if version == get.unless:
+            return Unchanged()
+        if get.register and self._lasting.get(get.key) != version:
+            self._doubt(get.key, version)
+        return Found(rules.part(data, get), version, len(data))
 
     def _doubt(self, key: str, version: Version) -> None:
         """Remember that a register was read which another process wrote, perhaps without syncing its name."""
@@ -310,12 +313,6 @@ def _by_folder(keys: tuple[str, ...]) -> list[list[str]]:
     for key in keys:
         folders.setdefault(os.path.dirname(key), []).append(key)
     return list(folders.values())
-
-
-def _get_whole(fd: int, get: Get) -> Answer:
-    data = local_disk.read_all(fd)
-    version = local_disk.content_version(data)
-    return Unchanged() if version == get.unless else Found(rules.part(data, get), version, len(data))
 
 
 def _get_part(fd: int, get: Get) -> Answer:

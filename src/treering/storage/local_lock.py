@@ -22,10 +22,9 @@ import errno
 import fcntl
 import os
 import sys
-import threading
 import time
-import weakref
 import zlib
+from _thread import allocate_lock
 from collections.abc import Callable
 from io import FileIO
 from typing import Protocol
@@ -34,6 +33,12 @@ from treering._late import Kind
 from treering.errors import SessionHeldError, UnavailableError
 from treering.storage import local_disk
 from treering.storage.requests import ABSENT, Version
+
+# `weakref` gives the same class, but loads others first.
+try:
+    from _weakrefset import WeakSet
+except ImportError:
+    from weakref import WeakSet
 
 LOCK_NAME = ".lock"
 LOCKS_TABLE = "/proc/locks"
@@ -54,7 +59,7 @@ class Inherited(Protocol):
         ...
 
 
-_enlisted: weakref.WeakSet[Inherited] = weakref.WeakSet()
+_enlisted: WeakSet[Inherited] = WeakSet()
 
 
 def enlist(inherited: Inherited) -> None:
@@ -202,7 +207,7 @@ class FileHold:
 
     def __init__(self, fd: int, key: str, holder: str, *, shared: bool) -> None:
         """Take over `fd`, which is closed if the lock is not to be had."""
-        self._mutex = threading.Lock()
+        self._mutex = allocate_lock()
         self._fd = fd  # from here on it is closed with this object, wherever an interrupt strikes
         try:
             _take(fd, key, shared=shared)
@@ -228,7 +233,7 @@ class FileHold:
 
     def forget(self) -> None:
         """Close the descriptor in a forked child: the hold is the parent's."""
-        self._mutex = threading.Lock()
+        self._mutex = allocate_lock()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -24,8 +24,8 @@ import contextlib
 import errno
 import fcntl
 import os
-import threading
 import time
+from _thread import allocate_lock
 from collections import OrderedDict
 from collections.abc import Iterator
 from io import FileIO
@@ -68,7 +68,7 @@ class LocalLogs:
         self._root = root
         self._sync = sync
         self._kept: OrderedDict[str, OpenLog] = OrderedDict()
-        self._mutex = threading.Lock()
+        self._mutex = allocate_lock()
         self._poisoned: dict[str, Version] = {}  # for when even the marker cannot be written
         local_lock.enlist(self)
 
@@ -172,11 +172,11 @@ class LocalLogs:
 
     def forget(self) -> None:
         """Close the descriptors in a forked child, whatever the threads of the parent were doing."""
-        self._mutex = threading.Lock()
+        self._mutex = allocate_lock()
         logs = list(self._kept.values())
         self._kept.clear()
         for log in logs:
-            log.mutex = threading.Lock()
+            log.mutex = allocate_lock()
             log.close()
 
     def _append_locked(self, log: OpenLog, request: Append) -> Answer | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-import threading
+from _thread import allocate_lock
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -31,7 +31,7 @@ _S3 = ("s3", "s3a")
 _LOOKS_LIKE_URL = r"[A-Za-z][A-Za-z0-9+.-]+:/"
 
 _memories: dict[str, Driver] = {}
-_memories_lock = threading.Lock()
+_memories_lock = allocate_lock()
 
 
 def open_driver(

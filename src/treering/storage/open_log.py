@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
+from _thread import allocate_lock
 from collections.abc import Callable
 
 from treering.storage import local_disk, local_lock, rules
@@ -18,7 +18,7 @@ class OpenLog:
         *folders, name = key.split("/")
         self.path = f"{root}/{key}"
         self.folder = os.path.dirname(self.path)
-        self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
+        self.mutex = allocate_lock()  # threads share the descriptor, and with it the lock
         folder = local_disk.open_folder(root, folders)
         try:
             self._place = os.fstat(folder)

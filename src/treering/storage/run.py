@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
+from treering import storage
 from treering.errors import NotFoundError, TreeringError
-from treering.storage.effects import Call, Effect, Job, On, Perform, Tell, Wait
 from treering.storage.requests import LIST_KEYS_MAX, Answer, Driver, Entry, Found, List, Listed, Put, Request, Steps
+
+if TYPE_CHECKING:
+    from treering.storage.effects import Call, Effect, Job, On, Perform, Tell, Wait
 
 # What a job does between two requests, such as to decode a segment, holds up the event loop. It does little if it has
 # moved few bytes; a step of a job that moved so many runs in a thread. The loop then waits for the interpreter's lock,
@@ -80,29 +83,29 @@ async def arun(job: Job[T], driver: Driver, *, aside: bool = True) -> T:
 
 
 def _carry_out(effect: On | Call | Perform | Tell | Wait, driver: Driver) -> Any:
-    if isinstance(effect, On):
+    if isinstance(effect, storage.effects.On):
         return effect.driver.execute(effect.batch)
-    if isinstance(effect, Tell):
+    if isinstance(effect, storage.effects.Tell):
         effect.function()
         return None
-    if isinstance(effect, Wait):
+    if isinstance(effect, storage.effects.Wait):
         time.sleep(effect.seconds)
         return None
-    return effect.function(driver) if isinstance(effect, Call) else effect.method()
+    return effect.function(driver) if isinstance(effect, storage.effects.Call) else effect.method()
 
 
 async def _acarry_out(effect: On | Call | Perform | Tell | Wait, driver: Driver) -> Any:
-    if isinstance(effect, On):
+    if isinstance(effect, storage.effects.On):
         return await effect.driver.aexecute(effect.batch)
-    if isinstance(effect, Tell):
+    if isinstance(effect, storage.effects.Tell):
         effect.function()
         return None
-    if isinstance(effect, Wait):
+    if isinstance(effect, storage.effects.Wait):
         import asyncio  # for asynchronous code alone
 
         await asyncio.sleep(effect.seconds)
         return None
-    if isinstance(effect, Call):
+    if isinstance(effect, storage.effects.Call):
         from treering.storage.threads import in_thread  # for asynchronous code alone
 
         return await in_thread(effect.function, driver)
@@ -130,9 +133,9 @@ async def _step_aside(job: Job[Any], answer: Any) -> Effect | _Ended:
 
 def _bytes_in(effect: Effect, answer: Any) -> int:
     """The bytes that a batch moved, in both directions; what a function read is not known, and may be much."""
-    if isinstance(effect, Call):
+    if isinstance(effect, storage.effects.Call):
         return ASIDE_BYTES
-    batch = effect.batch if isinstance(effect, On) else effect
+    batch = effect.batch if isinstance(effect, storage.effects.On) else effect
     if not isinstance(batch, tuple):
         return 0
     down = sum([len(each.data) for each in answer if isinstance(each, Found)])

@@ -12,6 +12,7 @@ from treering._late import late, modules
 if TYPE_CHECKING:
     from treering.store import (
         catalogue as catalogue,
+        copying as copying,
         info as info,
         inventory as inventory,
         loading as loading,
@@ -21,5 +22,5 @@ if TYPE_CHECKING:
         recent as recent,
     )
 
-_MODULES = ("catalogue", "info", "inventory", "loading", "parcels", "place", "purging", "recent")
+_MODULES = ("catalogue", "copying", "info", "inventory", "loading", "parcels", "place", "purging", "recent")
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from _thread import allocate_lock
 from collections.abc import Callable, Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from treering import journal, store
+from treering import journal, storage, store
 from treering._late import Kind
 from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import UsageError
@@ -24,7 +24,6 @@ from treering.session.creation import full_path
 from treering.session.options import EVERY_TURN, Hooks, Options
 from treering.session.reader import Reader
 from treering.session.writer import Writer
-from treering.storage.effects import Job, ask_driver
 from treering.storage.open import TIMEOUT_SECONDS, address_of, location_of, open_driver
 from treering.storage.requests import Driver, Hold, Steps
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from treering.journal.lease import FailureDetector
     from treering.journal.memory import Memory
     from treering.session.redaction import Redaction, Redactor
+    from treering.storage.effects import Job
     from treering.storage.observing import Observer
     from treering.storage.open import Target
     from treering.store.info import Wanted
@@ -223,7 +223,7 @@ class Place:
         try:
             done = yield from journal.life.delete(keys, nonce=new_nonce(), agreed=agreed)
             if done:
-                yield from ask_driver(lambda driver: driver.scrub(*keys.places))
+                yield from storage.effects.ask_driver(lambda driver: driver.scrub(*keys.places))
         finally:
             if hold is not None:
                 hold.release()
@@ -235,7 +235,7 @@ class Place:
             names = yield from store.purging.purge_one(self.keys(session))
         else:
             names = yield from store.purging.purge_all(self.prefix, appends=self.driver.appends, before_ms=before_ms)
-        yield from ask_driver(lambda driver: driver.scrub(*(self.keys(name).home for name in names)))
+        yield from storage.effects.ask_driver(lambda driver: driver.scrub(*(self.keys(name).home for name in names)))
         return names
 
 
@@ -366,7 +366,7 @@ class _Once(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._lock = Lock()
+        self._lock = allocate_lock()
         self._made: T | None = None
 
     def __call__(self) -> T:

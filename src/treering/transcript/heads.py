@@ -14,7 +14,6 @@ oldest head is current. Notes, edits, checkpoints and records of unknown types m
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -26,7 +25,7 @@ MOVERS = frozenset({"node", "head"})
 """Types of records that move heads."""
 
 
-class Placed(NamedTuple):
+class Placed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Where a head was last placed: by its last `head` record, or by its own first node."""
 
     at: int
@@ -74,7 +73,9 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
     def encode(self) -> dict[str, object]:
         """Return a JSON object that `decode_heads` reads."""
         encoded: dict[str, object] = {"heads": dict(self.heads), "current": self.current}
-        return encoded if self.placed is None else encoded | {"placed": dict(self.placed)}
+        if self.placed is None:
+            return encoded
+        return encoded | {"placed": {name: msgspec.structs.astuple(place) for name, place in self.placed.items()}}
 
 
 # Made at import: a type that two threads decode for the first time at once crashes msgspec.

@@ -54,7 +54,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, retracted: bool, amended: bool) -> Node:
     """Return the public view of a node record."""
-    brief = read_brief(skeleton)
+    brief = {} if skeleton.brief == b"{}" else read_brief(skeleton)
     return Node(
         id=skeleton.id,
         parent=skeleton.parent,

@@ -16,9 +16,8 @@ from treering.storage.s3 import S3Driver
 
 __all__ = ["seaweedfs"]
 
-_MARKS = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
-S3 = pytest.param("seaweedfs", marks=_MARKS)
-S3_WHOLE = pytest.param("seaweedfs", marks=[*_MARKS, pytest.mark.whole])
+S3 = pytest.param("seaweedfs", marks=pytest.mark.s3)
+S3_WHOLE = pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.whole])
 """Where it takes long, and other tests try the same on a server."""
 
 

@@ -19,7 +19,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     return backend_of(request.param, tmp_path / "store")
 
 
-@pytest.fixture(params=["memory", "local", S3])
+@pytest.fixture(params=["memory", "local", pytest.param(*S3.values, marks=[*S3.marks, pytest.mark.thinned(2)])])
 def anywhere(request: pytest.FixtureRequest, make_backend: Callable[[str], Backend]) -> Backend:
-    """A store of each kind."""
+    """A store of each kind; on a server every other test of a file here, all with `make whole`."""
     return make_backend(request.param)

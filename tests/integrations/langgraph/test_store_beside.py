@@ -76,6 +76,7 @@ def test_writers_to_one_session_lose_nothing(anywhere: Backend) -> None:
         assert everything(store) == everything(store_of(anywhere))
 
 
+@pytest.mark.slow
 def test_pruning_and_erasing_beside_writers_lose_nothing(anywhere: Backend) -> None:
     """Items are recorded anew while three processes put and delete others, and one is erased."""
     store_of(anywhere).batch([PutOp(NS, f"kept-{number}", {"n": number}) for number in range(20)])

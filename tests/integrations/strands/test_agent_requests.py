@@ -25,7 +25,7 @@ from treering import Store
 from treering.integrations.strands import TreeringSessionManager
 from treering.integrations.strands.conversation import draft_of
 
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 CALLS = few(50, whole=200)
 MESSAGES = 2 * CALLS + 2
@@ -88,6 +88,7 @@ def history(count: int, numbers: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("count", [10, few(300, whole=1000), few(3_000, whole=10_000)])
+@pytest.mark.slow
 def test_an_agent_resumes_with_two_requests_at_any_length(bucket: Bucket, count: int) -> None:
     """Two GETs restore any number of messages, with the whole history in the context, and with a window.
 

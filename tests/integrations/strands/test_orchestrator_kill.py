@@ -26,7 +26,7 @@ main(*sys.argv[1:])
 """
 
 
-@pytest.fixture(params=["local", pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
     """Where sessions are, and how to get there."""
     if request.param == "local":

@@ -30,13 +30,13 @@ from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
 
-S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])
+S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.thinned(3)])
 SECRET = "the launch code is 0000"
 
 
 @pytest.fixture(params=["memory", "local", S3])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """A store of each kind."""
+    """A store of each kind; on a server one test in three here, all with `make whole`."""
     if request.param != "s3":
         return backend_of(request.param, tmp_path / "store")
     server: S3Server = request.getfixturevalue("seaweedfs")
@@ -385,6 +385,7 @@ with TreeringSessionRepository(treering.open(sys.argv[1])) as made:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     """Two processes that add messages to one agent at once lose none, and leave one line without branches."""
     with TreeringSessionRepository(treering.open(tmp_path)) as made:

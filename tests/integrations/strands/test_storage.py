@@ -41,7 +41,7 @@ SECRET = "the launch code is 0000"
 KEYS = ["a", "a/b", "a/b.json", "A", "ab", "é ü/\U0001f600", ".hidden", "con", "a=2fb", "x" * 500, "long/" + "y" * 300]
 
 
-S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])
+S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.thinned(3)])
 
 
 def storage_of(backend: Backend, **options: Any) -> TreeringStorage:
@@ -58,7 +58,7 @@ def s3_backend(server: S3Server) -> Backend:
 
 @pytest.fixture(params=["memory", "local", "fsspec", S3])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """A store of each kind."""
+    """A store of each kind; on a server one test in three here, all with `make whole`."""
     folder = tmp_path / "store"
     if request.param == "s3":
         return s3_backend(request.getfixturevalue("seaweedfs"))
@@ -381,6 +381,7 @@ def counted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Counted]
     counts.close()
 
 
+@pytest.mark.slow
 async def test_requests(counted: Counted) -> None:
     """A write is one PUT, a read one GET, a deletion one DELETE, a list one LIST for each thousand below its folder."""
     storage = counted.storage

@@ -23,7 +23,7 @@ from treering.storage.open import open_driver
 from treering.store.place import Place
 
 __all__ = ["seaweedfs"]
-pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
+pytestmark = pytest.mark.s3
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def _at(reader: Readable, name: str) -> Steps[_Point]:
         yield from reader.blobs.fetch(lines.values(), context)
         state = found.state
     else:
-        restored = yield from reader.content.restore(name, head=reader.head)
+        restored = yield from reader.content.restore(name, head=reader.head, state=False)
         context, lines = restored.context, restored.lines
         state = restored.checkpoint.state if restored.checkpoint else {}
     return _Point(decoded_state(state), context.settings, reader.content.messages(context, lines))

@@ -384,7 +384,7 @@ def context_at(reader: Readable, node: str | None, *, recorded: bool = False) ->
         node: The node; None is the place before the first one.
         recorded: Include the messages that `Session.context` leaves out.
     """
-    restored = yield from reader.content.restore(node, head=reader.head)
+    restored = yield from reader.content.restore(node, head=reader.head, state=False)
     items = reader.content.messages(restored.context, restored.lines)
     return items if recorded else whole(reader, items)
 

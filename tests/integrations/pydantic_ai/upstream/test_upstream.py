@@ -43,7 +43,6 @@ def test_on_disk(sources: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.s3
-@pytest.mark.xdist_group("seaweedfs")
 def test_on_s3(sources: Path, tmp_path: Path, seaweedfs: S3Server) -> None:
     """So they do on a real S3 server."""
     HARNESS.hold(sources, tmp_path, seaweedfs)

@@ -25,6 +25,7 @@ def sources(request: pytest.FixtureRequest) -> Path:
     return sdist.unpacked(cache.mkdir("strands-sdist"))
 
 
+@pytest.mark.slow
 def test_on_disk(sources: Path, tmp_path: Path) -> None:
     """On a local disk all pass but those in the table, as many as the page says, and at least 200."""
     assert STRANDS.hold(sources, tmp_path) >= PASSED_MIN
@@ -32,7 +33,6 @@ def test_on_disk(sources: Path, tmp_path: Path) -> None:
 
 @pytest.mark.whole
 @pytest.mark.s3
-@pytest.mark.xdist_group("seaweedfs")
 def test_on_s3(sources: Path, tmp_path: Path, seaweedfs: S3Server) -> None:
     """So they do on a real S3 server, where the page says that they are run."""
     STRANDS.hold(sources, tmp_path, seaweedfs)
