@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.format.skeletons import skeletons_of
 
 from treering.format.blobs import BlobRef
 from treering.format.index import SegmentIndex
@@ -16,7 +17,7 @@ from treering.format.parcel import Parcel, ParcelHeader, decode_parcel
 from treering.format.paths import SegmentName, SessionKeys, namespace_prefix, parcel_key, parse_segment
 from treering.format.record import decode_record, skeleton_of
 from treering.format.register import Tail, decode_card, decode_latest, decode_tail
-from treering.format.segment import read_footer, read_frame, read_segment, skeletons_of
+from treering.format.segment import read_footer, read_frame, read_segment
 from treering.format.values import decode, encode
 
 FOLDER = Path(__file__).parent / "data" / "v1"

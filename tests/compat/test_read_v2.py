@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from tests.compat.make_v1 import lines
 from tests.compat.make_v2 import long_lines, told
+from tests.format.skeletons import skeletons_of
 
 from treering.format.index import SegmentIndex
 from treering.format.record import skeleton_of
 from treering.format.references import MASK_ALL, MASK_FIRST
-from treering.format.segment import read_footer, read_segment, skeletons_of
+from treering.format.segment import read_footer, read_segment
 
 FOLDER = Path(__file__).parent / "data" / "v2"
 

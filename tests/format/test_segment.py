@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import zstandard
 from msgspec import Raw
+from tests.format.skeletons import skeletons_of
 from tests.sampling import few
 
 from treering.errors import CorruptError, FormatVersionError, TreeringError, UsageError
@@ -31,7 +32,6 @@ from treering.format.segment import (
     read_frame,
     read_segment,
     replace_lines,
-    skeletons_of,
 )
 
 MS = 1_790_000_000_000

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from tests.format.segment_v1 import build_segment_1
+from tests.format.skeletons import skeletons_of
 from tests.format.test_segment import SMALL, damaged, mixed, read_by_parts, rebuilt, turns
 
 from treering.errors import CorruptError
@@ -11,7 +12,7 @@ from treering.format.columns import pack
 from treering.format.index import SegmentIndex
 from treering.format.record import skeleton_of
 from treering.format.salvage import salvage_segment
-from treering.format.segment import build_segment, read_footer, read_segment, skeletons_of
+from treering.format.segment import build_segment, read_footer, read_segment
 
 LINES = mixed()
 EARLY = build_segment_1(LINES)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
+from tests.format.skeletons import skeletons_of
 
 from treering.checkpoint.checkpoint import BODY, Checkpoint, decode_checkpoint, encode_checkpoint, entry_of, read_form
 from treering.checkpoint.context import Context, Item
@@ -179,7 +180,7 @@ def _content_list(number: int) -> list[bytes]:
 def read_segment(data: bytes) -> object:
     """Read a segment whole, and its skeletons alone."""
     footer = segment.read_footer(data, len(data), key="k")
-    found = [] if isinstance(footer, int) else segment.skeletons_of(data, footer)
+    found = [] if isinstance(footer, int) else skeletons_of(data, footer)
     return found, segment.read_segment(data, key="k")
 
 

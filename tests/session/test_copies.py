@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.drivers import PassingDriver
 from tests.format.segment_v1 import build_segment_1
-from tests.session.at_rest import holding
+from tests.session.at_rest import KilledDriver, KilledError, holding
 from tests.session.backends import KINDS, Backend, backend_of, memory_backend, texts
 from tests.session.faults import Meeting, seen
 
@@ -23,7 +22,7 @@ from treering.format.line import close_line
 from treering.format.register import Tail, decode_tail, encode_tail
 from treering.format.segment import read_segment
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Batch, Delete, Driver, Get, Put, Request
+from treering.storage.requests import Delete, Get, Put, Request
 from treering.store.place import Place
 
 LARGE = "large " * 60_000
@@ -364,31 +363,13 @@ def test_a_session_whose_tail_is_too_old_is_copied_as_it_is_shown() -> None:
 # killed
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
-class Mortal(PassingDriver):
-    """Ends its process before a request, by its number."""
-
-    def __init__(self, inner: Driver, left: int) -> None:
-        super().__init__(inner)
-        self.left = left
-
-    def execute(self, batch: Batch) -> tuple[Answer, ...]:
-        if self.left < len(batch):
-            raise Killed
-        self.left -= len(batch)
-        return self.inner.execute(batch)
-
-
 def killed_copies(source: MemoryDriver) -> Iterator[tuple[MemoryDriver, bool]]:
     """Copy a session again and again, each time one request further; give each target, and whether it was done."""
     done, left = False, 0
     while not done:
         target = MemoryDriver()
-        with suppress(Killed):
-            Store(Place(source)).copy("s", Store(Place(Mortal(target, left))))
+        with suppress(KilledError):
+            Store(Place(source)).copy("s", Store(Place(KilledDriver(target, left))))
             done = True
         left += 1
         yield target, done

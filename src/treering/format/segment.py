@@ -43,7 +43,7 @@ from treering.format.frames import (
 from treering.format.index import TIME_MAX, ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex
 from treering.format.line import split_lines
 from treering.format.part_lists import ChunkEntry, ForeignEntry, Lists, OutsideEntry, Span, lists_of, spans_of
-from treering.format.parts import check, pack_parts, read_chunk, repack_chunk
+from treering.format.parts import check, pack_parts, repack_chunk
 from treering.format.paths import owner_of, require_owner
 from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
 from treering.format.references import MASK_ALL, MASK_FIRST
@@ -488,16 +488,3 @@ def read_segment(data: bytes, *, key: str) -> list[bytes]:
     if not data.endswith(_encode_table(sizes, [*skipped, index_size])):
         raise _corrupt("seek table and frames differ", key, start + len(parts) + index_size)
     return lines
-
-
-def skeletons_of(data: bytes, index: SegmentIndex) -> list[Skeleton]:
-    """Return the skeletons of all records of a whole segment, in order.
-
-    Raises:
-        CorruptError: Damage, or the columns contradict each other.
-    """
-    return [
-        skeleton
-        for span in index.chunks
-        for skeleton in read_chunk(data[span.start : span.end], span, index).skeletons()
-    ]

@@ -20,13 +20,12 @@ from treering.errors import ConflictError, NotFoundError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card, Latest
 from treering.journal import marker
-from treering.journal.merge import DELETES_MAX
 from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister, swap_all
 from treering.journal.resume import Registers, look, resume, unused
 from treering.journal.view import View, empty_tail
 from treering.kinds import Kind
-from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Steps, Written
-from treering.storage.run import ask
+from treering.storage.requests import ABSENT, DELETE_KEYS_MAX, Found, List, Listed, Steps, Written
+from treering.storage.run import ask, delete_all
 
 
 class Birth(msgspec.Struct, frozen=True):
@@ -253,8 +252,7 @@ def _bury(seen: Registers, life: str, nonce: str) -> Steps[Registers]:
 
 def _empty_folder(prefix: str) -> Steps[None]:
     while True:
-        listed = yield from ask(List(prefix, limit=DELETES_MAX), Listed)
-        if listed.entries:
-            yield from ask(Delete(tuple(entry.key for entry in listed.entries)), Deleted)
+        listed = yield from ask(List(prefix, limit=DELETE_KEYS_MAX), Listed)
+        yield from delete_all([entry.key for entry in listed.entries])
         if not listed.more:
             return

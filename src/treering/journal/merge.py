@@ -26,10 +26,8 @@ from treering.format.record import mark_behind
 from treering.format.segment import build_segment
 from treering.journal.limits import MERGE_GROWTH_MIN, MERGE_RUN_MIN, MERGED_BYTES_MAX, MERGED_TEXT_BYTES_MAX
 from treering.journal.read import Segment, Survey, segment_content, segment_lines, survey
-from treering.storage.requests import Delete, Deleted, Put, Steps, Written
-from treering.storage.run import ask
-
-DELETES_MAX = 1000  # what one S3 DeleteObjects takes
+from treering.storage.requests import Put, Steps, Written
+from treering.storage.run import ask, delete_all
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,8 +145,7 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
 
 def delete_segments(segments: Sequence[Segment]) -> Steps[None]:
     """Delete segments whose records other segments hold."""
-    for start in range(0, len(segments), DELETES_MAX):
-        yield from ask(Delete(tuple(segment.key for segment in segments[start : start + DELETES_MAX])), Deleted)
+    yield from delete_all([segment.key for segment in segments])
 
 
 def optimize(

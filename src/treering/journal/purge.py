@@ -15,13 +15,12 @@ from __future__ import annotations
 from treering.errors import NotFoundError, UsageError
 from treering.format.paths import SessionKeys
 from treering.journal import marker
-from treering.journal.merge import DELETES_MAX
 from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister
 from treering.journal.resume import Registers, look
 from treering.kinds import Kind
 from treering.storage.proof import prove_deletions
-from treering.storage.requests import ABSENT, Delete, Deleted, Steps
-from treering.storage.run import ask, list_all
+from treering.storage.requests import ABSENT, Steps
+from treering.storage.run import delete_all, list_all
 
 
 def sweep_folders(keys: SessionKeys, *, nonce: str) -> Steps[int]:
@@ -56,8 +55,7 @@ def _sweep(keys: SessionKeys, nonce: str, *, refuse: bool = False) -> Steps[tupl
             continue
         folders = tuple(keys.folder(life) for life in kept)
         gone = [key for key in listed if not key.startswith(folders)]  # rule: spare-the-living
-        for start in range(0, len(gone), DELETES_MAX):
-            yield from ask(Delete(tuple(gone[start : start + DELETES_MAX])), Deleted)
+        yield from delete_all(gone)
         return len(gone), seen
 
 

@@ -43,11 +43,10 @@ from treering.format.stream import (
     joined,
 )
 from treering.ids import new_nonce
-from treering.journal.merge import DELETES_MAX
 from treering.journal.register import Attempts, Cell, Lost, Register, Swapped, extend
 from treering.kinds import Kind
-from treering.storage.requests import ABSENT, Delete, Deleted, Steps
-from treering.storage.run import ask, list_all
+from treering.storage.requests import ABSENT, Delete, Steps
+from treering.storage.run import delete_all, list_all
 
 TTL_MS: Final = 15_000
 """Without a write for so long a writer counts as dead."""
@@ -305,8 +304,7 @@ def sweep_streams(keys: SessionKeys, life: str, look: Callable[[], Steps[Collect
     names = [(entry.key, name) for entry in found if (name := parse_chunk(entry.key))]
     is_open = (yield from look()) if names else ()
     gone = [key for key, name in names if name.stream not in is_open]
-    for start in range(0, len(gone), DELETES_MAX):
-        yield from ask(Delete(tuple(gone[start : start + DELETES_MAX])), Deleted)
+    yield from delete_all(gone)
     return len(gone)
 
 

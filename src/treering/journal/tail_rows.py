@@ -74,8 +74,7 @@ class TailRows:
 def tail_rows(view: View, memory: Memory) -> TailRows:
     """The rows of a tail; what another handle of the store decoded of it is not decoded again."""
     held: TailRows | None = memory.tails.get(view.keys.tail)
-    known = held is not None and held.begin(view)
-    if held is not None and known:
+    if held is not None and held.begin(view):
         rows = held.copy()
         rows.extend(view)
     else:

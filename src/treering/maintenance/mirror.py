@@ -29,7 +29,6 @@ from treering.ids import new_nonce
 from treering.journal import marker
 from treering.journal.erase import rewritten
 from treering.journal.life import free_name
-from treering.journal.merge import DELETES_MAX
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, segment_content
 from treering.journal.register import Attempts, LatestRegister, Swapped
@@ -40,8 +39,8 @@ from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.snapshot import encode_state
 from treering.storage.effects import Job, on, tell
-from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
-from treering.storage.run import ask, list_all
+from treering.storage.requests import Driver, Entry, Found, Get, Put, Steps, Version, Written
+from treering.storage.run import ask, delete_all, list_all
 from treering.store.loading import Progress
 from treering.store.moment import Moment, in_batches, read_blobs, read_moment
 
@@ -274,12 +273,11 @@ class Mirror:
         return wanted
 
     def _copy_blobs(self, moment: Moment, sizes: dict[str, int]) -> Job[set[str]]:
-        there = {
-            file_name(entry.key): self._there.blob(moment.view.life, file_name(entry.key)) for entry in moment.blobs
-        }
-        lacking = [entry for entry in moment.blobs if sizes.get(there[file_name(entry.key)]) != entry.size]
-        wanted = set(there.values()) - {there[file_name(entry.key)] for entry in lacking}
-        for batch in in_batches(lacking):
+        listed = {file_name(entry.key): entry for entry in moment.blobs}
+        there = {digest: self._there.blob(moment.view.life, digest) for digest in listed}
+        lacking = {digest: entry for digest, entry in listed.items() if sizes.get(there[digest]) != entry.size}
+        wanted = {there[digest] for digest in listed.keys() - lacking.keys()}
+        for batch in in_batches(lacking.values()):
             found = yield from read_blobs(batch)
             for digest in (file_name(entry.key) for entry in batch):
                 if digest in found:
@@ -320,9 +318,7 @@ class Mirror:
             raise UnavailableError(
                 "another process removed a new object", kind=Kind.VANISHED, key=lost[0], remedy="run the backup again"
             )
-        surplus = sorted(there - wanted)
-        for start in range(0, len(surplus), DELETES_MAX):
-            yield from ask(Delete(tuple(surplus[start : start + DELETES_MAX])), Deleted)
+        yield from delete_all(sorted(there - wanted))
 
 
 _REPLACE = "look what happened; pass --delete (`delete=True`) to let the backup become what the store is now"

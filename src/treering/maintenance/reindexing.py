@@ -28,10 +28,9 @@ from treering.format.paths import (
 from treering.ids import new_nonce
 from treering.journal.life import free_name
 from treering.journal.marker import renew
-from treering.journal.merge import DELETES_MAX
 from treering.journal.purge import purge, refuse_loads
-from treering.storage.requests import Delete, Deleted, Put, Steps, Written
-from treering.storage.run import ask, checked, list_all
+from treering.storage.requests import Put, Steps, Written
+from treering.storage.run import checked, delete_all, list_all
 from treering.store.catalogue import CARDS_AT_ONCE_MAX, Listing, Read, card_entries, read_listed
 from treering.store.inventory import prefixes
 from treering.store.recent import put_complete
@@ -166,8 +165,7 @@ class _Part:
 def _delete(keys: SessionKeys, markers: Sequence[str]) -> Steps[int]:
     """Delete markers of a session; return how many."""
     gone = [keys.marker(text) for text in markers]
-    for start in range(0, len(gone), DELETES_MAX):
-        yield from ask(Delete(tuple(gone[start : start + DELETES_MAX])), Deleted)
+    yield from delete_all(gone)
     return len(gone)
 
 

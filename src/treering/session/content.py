@@ -331,7 +331,7 @@ class Content:
         if not others:
             return [known[name] for name in checkpoints]
         chains, beside = yield from self._replica.ask(lambda look: _chains(look, others))
-        lines = yield from self._replica.lines_at({entry.at for entry in beside}.union(*_places(chains)))
+        lines = yield from self._replica.lines_at({entry.at for each in (*chains, beside) for entry in each})
         records = {record.id: record for record in map(decode_record, lines.values())}
         referred = {name for chain in chains for name in needs(records[chain[0].id])}
         more = yield from self._checkpoint_lines(referred - records.keys())
@@ -347,10 +347,6 @@ def _chains(look: Lookup, checkpoints: Sequence[str]) -> Steps[tuple[list[list[C
     here = {entry.id for chain in chains for entry in chain}
     beside = {name for chain in chains for name in chain[0].needs} - here
     return chains, (yield from look.all_checkpoints(sorted(beside)))
-
-
-def _places(chains: Iterable[Iterable[CheckpointInfo]]) -> list[list[int]]:
-    return [[entry.at for entry in chain] for chain in chains]
 
 
 def _start(

@@ -20,6 +20,7 @@ ABSENT = Version("")
 """As an expected version: the object must not exist yet."""
 
 LIST_KEYS_MAX = 1000  # what one S3 LIST returns
+DELETE_KEYS_MAX = 1000  # what one S3 DeleteObjects takes
 
 
 class Get(msgspec.Struct, frozen=True):

@@ -10,7 +10,21 @@ import msgspec
 
 from treering import storage
 from treering.errors import NotFoundError, TreeringError
-from treering.storage.requests import LIST_KEYS_MAX, Answer, Driver, Entry, Found, List, Listed, Put, Request, Steps
+from treering.storage.requests import (
+    DELETE_KEYS_MAX,
+    LIST_KEYS_MAX,
+    Answer,
+    Delete,
+    Deleted,
+    Driver,
+    Entry,
+    Found,
+    List,
+    Listed,
+    Put,
+    Request,
+    Steps,
+)
 
 if TYPE_CHECKING:
     from treering.storage.effects import Call, Effect, Job, On, Perform, Tell, Wait
@@ -215,6 +229,16 @@ def list_folders(prefixes: Sequence[str], *, on_disk: bool) -> Steps[list[list[s
                 name, slash, _ = below[-1]
                 asked.append((prefix, f"{prefix}{name}{slash}{_LAST if slash else ''}"))
     return [list(names) for names in found.values()]
+
+
+def delete_all(keys: Sequence[str]) -> Steps[None]:
+    """Remove objects, one DELETE after the other for each `DELETE_KEYS_MAX`; none if there are no keys.
+
+    Raises:
+        TreeringError: An answer is an error; what was to come after it is still there.
+    """
+    for start in range(0, len(keys), DELETE_KEYS_MAX):
+        yield from ask(Delete(tuple(keys[start : start + DELETE_KEYS_MAX])), Deleted)
 
 
 def found_in(answer: Answer) -> Found | None:

@@ -26,14 +26,13 @@ from treering.format.record import mark_behind
 from treering.format.segment import build_segment
 from treering.journal import life
 from treering.journal.erase import living_blobs, rewritten
-from treering.journal.merge import DELETES_MAX
 from treering.journal.read import Segment, Survey, content_of
 from treering.journal.register import Attempts
 from treering.session.loader import Loader
 from treering.session.reader import Reader
 from treering.storage.effects import Job, on, tell
-from treering.storage.requests import Delete, Deleted, Driver, Steps
-from treering.storage.run import ask
+from treering.storage.requests import Driver, Steps
+from treering.storage.run import delete_all
 from treering.store.loading import Progress
 from treering.store.moment import Moment, in_batches, read_blobs, read_moment, read_whole
 
@@ -123,7 +122,7 @@ class _Copy:
             yield from on(self._target, loader.add_chunks(name.stream, [chunk]))
         needed = {*blobs, *(segment.key for segment in segments)}
         needed |= {loader.keys.chunk(loader.life, name) for name in chunks}
-        yield from self._delete(sorted(self._written - needed))  # rule: copy-leaves-nothing
+        yield from on(self._target, delete_all(sorted(self._written - needed)))  # rule: copy-leaves-nothing
         self._written = needed
         self._segments = {key: copied for key, copied in self._segments.items() if copied.key in needed}
         self._blobs = {digest: key for digest, key in self._blobs.items() if key in needed}
@@ -179,7 +178,3 @@ class _Copy:
             self._blobs |= new
             self._written |= set(new.values())
         return [self._blobs[digest] for digest in listed if digest in self._blobs]
-
-    def _delete(self, keys: Sequence[str]) -> Job[None]:
-        for start in range(0, len(keys), DELETES_MAX):
-            yield from on(self._target, ask(Delete(tuple(keys[start : start + DELETES_MAX])), Deleted))
