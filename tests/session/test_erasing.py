@@ -477,6 +477,21 @@ def test_verify_tells_of_an_erasure_that_was_cut_short(backend: Backend) -> None
     assert [each for each in backend.store().verify("s") if each.kind != "waste"] == []
 
 
+def test_frames_of_an_erasure_that_was_cut_short_are_not_remembered(backend: Backend) -> None:
+    """Segments still hold it, so what is read of them shows the rest and stays in the memory of no handle."""
+    node = talk(backend.store())
+
+    def rewrites(request: Request) -> bool:
+        return isinstance(request, Put) and "/segments/" in request.key
+
+    with backend.store().session("s", shared=True) as session:
+        Paused(erasing.erase(session._reader, node), backend.driver(), rewrites)
+        store = Store(Place(backend.driver()))
+        shown = store.view("s").history().rows
+        assert [row.node.id for row in shown if row.node.erased] == [node]
+    assert [key for key, (content, _) in store.place.memory().frames._held.items() if b"swordfish" in content] == []
+
+
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_positions_behind_the_end_are_not_listed_as_erased(at: int) -> None:
     """What comes there next would count as erased."""
