@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import hashlib
 import signal
 import subprocess
 from collections import Counter
@@ -13,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+import treering
 from tests.simulation.schedule import run_schedule
 
 GARBAGE_MAX = 50_000  # objects; looking for garbage seventy times as often takes a tenth of the time
@@ -22,11 +25,17 @@ HEADING = """\
 
 `make simulate` runs 20,000 random schedules in each build; any number of them can be run, and is recorded here:
 `make simulate SCHEDULES=1000000 RECORD=docs/reference/simulated.md`. What a schedule is:
-[what the simulation does](journal.md#what-the-simulation-does).
+[what the simulation does](journal.md#what-the-simulation-does). In brackets stands a digest of the code that schedules
+run, without comments and docstrings: runs with the same digest are runs of the same code.
 
 | Day | Code | Seeds | Schedules of each kind | Seconds | Broken promises |
 |---|---|---|---|---|---|
 """
+
+SIMULATED = (
+    "", "api", "checkpoint", "erasure", "format", "journal", "maintenance", "session", "storage", "store", "transcript",
+)  # fmt: skip
+"""Folders of the package whose code schedules run; the empty name is the package's own folder."""
 
 
 class Broken(NamedTuple):
@@ -91,9 +100,10 @@ def record(path: Path, seeds: range, counts: Counter[str], seconds: float, broke
     if not path.exists():
         path.write_text(HEADING, encoding="utf-8")
     day = datetime.now(UTC).date()
+    code = f"{_commit()} ({code_digest()})"
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items()))
     found = f"seed {broken.seed}: {broken.problem}" if broken else "none"
-    cells = (day, _commit(), f"{seeds.start:,} to {seeds.stop - 1:,}", kinds, f"{seconds:,.0f}", found)
+    cells = (day, code, f"{seeds.start:,} to {seeds.stop - 1:,}", kinds, f"{seconds:,.0f}", found)
     with path.open("a", encoding="utf-8") as page:
         page.write(f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |\n")
 
@@ -103,3 +113,26 @@ def _commit() -> str:
     command = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
+
+
+def code_digest() -> str:
+    """10 hex digits of the code that schedules run; comments and docstrings change nothing."""
+    root = Path(treering.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(path for name in SIMULATED for path in root.glob(f"{name}/**/*.py" if name else "*.py")):
+        digest.update(f"{path.relative_to(root)}\n{bare(path.read_text(encoding='utf-8'))}\n".encode())
+    return digest.hexdigest()[:10]
+
+
+def bare(source: str) -> str:
+    """A module's syntax tree without strings that stand alone, which are its docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                setattr(node, name, [each for each in value if not _stands_alone(each)])
+    return ast.dump(tree)
+
+
+def _stands_alone(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

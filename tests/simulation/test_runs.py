@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import ROOT
 from tests.simulation.mutants import mutant, simulate
 from tests.simulation.rules import RULES
-from tests.simulation.runs import Broken, record, run_batches
+from tests.simulation.runs import SIMULATED, Broken, bare, code_digest, record, run_batches
 from tests.simulation.schedule import KINDS, run_schedule
 from tests.simulation.shrink import Player, Recorder
 
 SEED_OFF_CODERS = 3  # of no schedule that compresses
+IMPORTED = """\
+import sys
+from tests.simulation.runs import run_batch
+from tests.simulation.schedule import KINDS
+
+run_batch(range(4 * len(KINDS)), list(KINDS))
+print(*(name for name in sys.modules if name.startswith("treering.") and name.count(".") > 1))
+"""
+"""Run some schedules of each kind, and name the modules in folders of the package."""
+
 ARGUMENTS = ("2000", "--kind", "store")  # the mutant is caught after some batches
 
 
@@ -63,3 +76,18 @@ def test_runs_are_recorded_one_below_the_other(tmp_path: Path) -> None:
     first, second = page.read_text(encoding="utf-8").splitlines()[-2:]
     assert first.endswith("| 0 to 7 | disk 3, store 5 | 2 | none |")
     assert second.endswith("| 1,000 to 2,999 | disk 1,200 | 61 | seed 2199: a/b lost |")
+    assert f"({code_digest()})" in first
+
+
+def test_the_digest_is_of_all_that_schedules_run() -> None:
+    """A module outside these folders that a schedule imported would not change the digest."""
+    done = subprocess.run([sys.executable, "-c", IMPORTED], cwd=ROOT, capture_output=True, text=True, check=True)
+    packages = {module.split(".")[1] for module in done.stdout.split()}
+    assert {"journal", "session", "erasure"} <= packages <= set(SIMULATED)
+
+
+def test_comments_and_docstrings_are_not_of_the_digest() -> None:
+    """What a function does, is."""
+    told = 'def act():\n    """Do it."""\n    return 1  # one\n'
+    assert bare(told) == bare("def act():\n    return 1\n")
+    assert bare(told) != bare("def act():\n    return 2\n")
