@@ -19,7 +19,7 @@ no `..` or NUL; and an encoded name holds no `/`: `org/42` becomes `org=2f42`.
 
 import re
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -344,10 +344,16 @@ def recent_complete(prefix: str) -> str:
     return f"{prefix}{COMPLETE_FILE}"
 
 
+@cache
+def _marker_pattern() -> re.Pattern[str]:
+    """Compiled once, when the first list is read: `re.fullmatch` would look for it at each of a day's markers."""
+    return re.compile(_marker)
+
+
 def parse_marker(key: str, prefix: str) -> tuple[str, Marker] | None:
     """Return the encoded name of a session and its marker; None for files that are not markers of this namespace."""
     start = prefix + RECENT
-    if not key.startswith(start) or (match := re.fullmatch(_marker, key[len(start) :])) is None:
+    if not key.startswith(start) or (match := _marker_pattern().fullmatch(key, len(start))) is None:
         return None
     return match[2], Marker(_LAST_DAY - int(match[1]), match[3], match[4], match[5])
 

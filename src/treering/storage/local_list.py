@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from itertools import islice
@@ -36,23 +35,32 @@ def _entries(folder: int, prefix: str, after: str) -> Iterator[Entry]:
         names = [entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found]
     for name in sorted([name for name in names if name >= start and _is_visible(name)]):
         key = prefix + name
-        # Whatever vanished since the names were read is not there.
-        with contextlib.suppress(FileNotFoundError):
-            if not name.endswith("/"):
-                if key > after:
-                    yield _entry(folder, name, key)
-                continue
-            inner = local_disk.open_folder_in(folder, name[:-1])
-            try:
-                yield from _entries(inner, key, after)
-            finally:
-                os.close(inner)
+        if name.endswith("/"):
+            yield from _entries_below(folder, name, key, after)
+        elif key > after and (entry := _entry(folder, name, key)) is not None:
+            yield entry
+
+
+def _entries_below(folder: int, name: str, prefix: str, after: str) -> Iterator[Entry]:
+    """Yield the files below a folder that stands in an open folder; none if it was removed since its name was read."""
+    try:
+        inner = local_disk.open_folder_in(folder, name[:-1])
+    except FileNotFoundError:
+        return
+    try:
+        yield from _entries(inner, prefix, after)
+    finally:
+        os.close(inner)
 
 
 def _is_visible(name: str) -> bool:
     return name.isascii() and not name.startswith(".") and not name.endswith(POISON_ENDING)
 
 
-def _entry(folder: int, name: str, key: str) -> Entry:
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+def _entry(folder: int, name: str, key: str) -> Entry | None:
+    """Return the entry of a file; None if it was removed since its name was read."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
     return Entry(key, found.st_size, found.st_mtime_ns // 1_000_000)

@@ -62,8 +62,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     def may_fit(self, marker: Marker) -> bool:
         """Whether the card must be read to know; false for nearly all sessions of other projects and folders."""
-        asked = ((self.project, marker.project), (self.cwd, marker.folder))
-        return all(value is None or hint_of(value) == hint for value, hint in asked)
+        # Not as in `fits`: this is asked of each of the thousands of markers of a day.
+        return (self.project is None or hint_of(self.project) == marker.project) and (
+            self.cwd is None or hint_of(self.cwd) == marker.folder
+        )
 
 
 _ALL = Wanted()
