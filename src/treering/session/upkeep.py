@@ -256,7 +256,7 @@ class Upkeep:
         """Merge small segments, and finish erasures that another process began.
 
         Args:
-            everything: Merge whatever can be merged, and remove leftovers of earlier generations.
+            everything: Merge all segments that can be merged, and remove leftovers of earlier lives and ended streams.
         """
         yield from self.require_one_moment()
         where: Survey | None = yield from journal.read.survey(self._replica.keys, self._replica.view.life)
