@@ -122,31 +122,31 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         )
 
     async def flush(self) -> None:
-        """Record what is buffered, by `durability="turn"` or `first_write="assistant"`; durable when it returns.
+        """Record buffered drafts, see `durability="turn"` and `first_write="assistant"`; durable when it returns.
 
-        In one append, or in several if one is too small.
+        They are recorded in one append, or in several if one is too small.
 
         Raises:
-            UsageError: Another writer recorded another node under an id that you chose for one of them (`duplicate_id`).
-                What is not recorded stays buffered: see `discard`. Further errors are those of `append`.
+            UsageError: Another writer recorded another node under an id that you chose for a draft (`duplicate_id`).
+                Drafts that are not recorded stay buffered: see `discard`. Further errors are those of `append`.
         """
         await self.perform(session_body.flush)
 
     async def discard(self, *ids: str) -> tuple[Draft, ...]:
-        """Let go of buffered drafts, so that no later call records them.
+        """Discard buffered drafts, so that no later call records them.
 
-        If `flush` or `commit` is refused because an id is taken by now, remove that draft, or all of them, and append
-        them again as you see fit; drafts behind it may name it.
+        If `flush` or `commit` raises because an id is taken by now, discard that draft, or all drafts, and append them
+        again with changes; later drafts may name its id.
 
         Args:
-            ids: Of the drafts; without any, all are let go.
+            ids: Ids of the drafts; without any, all drafts are discarded.
 
         Returns:
             The drafts in their order, with the ids that they were to get.
 
         Raises:
-            NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was let go.
-            UnavailableError: Some of them are part of an append without an answer, and the store still does not answer.
+            NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was discarded.
+            UnavailableError: Some drafts are part of an append without an answer, and the store still does not answer.
         """
         return await self.perform(session_body.discard, *ids)
 
@@ -474,8 +474,8 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         An `Erased` replaces a payload: its hash, the time and the reason. A model sees `[erased]`, with the ids of tool
         calls kept, so that calls and results still belong together. Labels, and notes about the node, stay.
 
-        For a key of the state, all values that it has had until now are erased, in all checkpoints. These then read as if
-        it had not been set, and `erased_state` lists it. Forks made before lose their values of it, too.
+        For a key of the state, all values that it has had until now are erased, in all checkpoints. Checkpoints then read
+        as if the key had not been set, and `erased_state` lists it. Earlier forks lose their values of the key, too.
 
         Args:
             ids: Nodes and notes. A call without any argument finishes interrupted erasures: it searches again for
