@@ -365,5 +365,5 @@ class AsyncView(AsyncReading[Reader]):
     """A session as it was at the last look, for reading only: nothing it does writes."""
 
     async def refresh(self) -> bool:
-        """Read it again; true if there is something new."""
+        """Read the session again; return whether anything is new."""
         return await self.perform(Reader.refresh)

@@ -496,9 +496,9 @@ class Session(Reading[Writer], BlockingWriting):
         return self.perform(session_body.erase, *ids, state=state, manager=manager, reason=reason)
 
     def refresh(self) -> bool:
-        """Read the session again, and move to the node that the head points to now; true if there is something new.
+        """Read the session again, and move to the node that the head points to now; return whether anything is new.
 
-        False if the session still does not exist.
+        Returns False if the session still does not exist.
         """
         return self.perform(Writer.refresh)
 

@@ -365,5 +365,5 @@ class View(Reading[Reader]):
     """A session as it was at the last look, for reading only: nothing it does writes."""
 
     def refresh(self) -> bool:
-        """Read it again; true if there is something new."""
+        """Read the session again; return whether anything is new."""
         return self.perform(Reader.refresh)
