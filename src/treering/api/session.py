@@ -193,7 +193,7 @@ class Session(Reading[Writer], BlockingWriting):
         """Replace the context by a summary and the messages from node `kept` on.
 
         Args:
-            summary: What the model sees instead.
+            summary: The text that the model sees instead.
             kept: The first message that stays; None keeps none.
             tokens_before: Size of the context before.
             tokens_after: Size of the context after.
@@ -291,7 +291,7 @@ class Session(Reading[Writer], BlockingWriting):
 
         Args:
             model: Its name.
-            provider: Who runs it.
+            provider: The service that runs it.
             role: The purpose of a model other than the one that answers, for example `smol` or `plan`. The answering model
                 stays the same, and the setting `models` maps roles to `provider/model`.
         """

@@ -176,7 +176,7 @@ class SessionProperties(Generic[R]):
 
     @property
     def heads(self) -> Mapping[str, str | None]:
-        """All heads and their nodes, as of the last look; read-only."""
+        """All heads and their nodes, as of the last read; read-only."""
         return MappingProxyType(dict(self._reader.replica.state.heads.heads))
 
     @property
@@ -186,7 +186,7 @@ class SessionProperties(Generic[R]):
 
     @property
     def checkpoint_id(self) -> str | None:
-        """The newest checkpoint of the current head, as of the last read."""
+        """The checkpoint that this handle stands on: the newest of its head, without later ones of other writers."""
         newest = self._reader.checkpoint
         return newest.id if newest else None
 

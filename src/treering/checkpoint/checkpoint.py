@@ -160,7 +160,7 @@ def _field_with_raws(name: str, field: object) -> object:
 
     if name in _RAW_FIELDS:
         return _raw(field)
-    if name == "checkpoint":  # a form of its own, in which labels and ids are text and not recorded values
+    if name == "checkpoint":  # a form of its own: it is read by itself, later
         return Raw(json.dumps(field).encode())
     if name in _RAW_MAPS and isinstance(field, Mapping):
         return {key: _raw(entry) for key, entry in field.items()}

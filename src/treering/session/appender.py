@@ -169,7 +169,7 @@ class Appender:
             yield from self.settle()
 
     def settle(self) -> Steps[bool]:
-        """Find out the outcome of the last append, if it is unknown; return whether it was and the append was recorded.
+        """Find out the outcome of the last append, if it is unknown; return whether the append turned out recorded.
 
         Raises:
             UnavailableError: The store still does not answer.

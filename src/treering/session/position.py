@@ -168,7 +168,7 @@ class Position:
         """Find where new records go; the context is known, see `ensure_context`.
 
         Args:
-            wish: What the caller asked for.
+            wish: The place that the caller asked for.
             says_state: The records change the agent's state.
             adds_nodes: The records include nodes.
             ends: The records may include a checkpoint.

@@ -133,7 +133,7 @@ def compact(
 
     Args:
         writer: The session.
-        summary: What the model sees instead.
+        summary: The text that the model sees instead.
         kept: The first message that stays; None keeps none.
         tokens_before: Size of the context before.
         tokens_after: Size of the context after.
@@ -164,7 +164,7 @@ def set_model(writer: Writer, model: str, *, provider: str | None = None, role: 
     Args:
         writer: The session.
         model: Its name.
-        provider: Who runs it.
+        provider: The service that runs it.
         role: The purpose of a model other than the one that answers, for example `smol` or `plan`. The answering model
             stays the same, and the setting `models` maps roles to `provider/model`.
     """

@@ -43,7 +43,7 @@ ATTEMPTS_MAX: Final = 1000  # for one key: an agent that begins a call this ofte
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """What is recorded of a call that changes something outside the session."""
+    """The recorded facts about a call that changes something outside the session."""
 
     key: str
     """Identifies the effect in the session: pass it on as an idempotency key if the called service accepts one."""

@@ -23,7 +23,7 @@ from treering.transcript.node import Node, node_of
 
 
 class EventType(StrEnum):
-    """What happened."""
+    """The type of an event: the type of the record, or an erasure or deletion."""
 
     NODE = "node"
     NOTE = "note"
@@ -46,7 +46,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     """The node or checkpoint."""
     undo: bool
-    """The opposite: the node is shown again, or as it was first recorded."""
+    """Whether this undoes an edit of that kind: the node is shown again, or as it was first recorded."""
     payload: Any
     """The new payload, for `amend`."""
     time_ms: int
@@ -57,11 +57,11 @@ class HeadMove(msgspec.Struct, frozen=True, kw_only=True):
 
     head: str
     node: str | None
-    """Where it points to now; None: before the first node, or it was dropped."""
+    """The node that it points to now; None: the place before the first node, or the head was dropped."""
     dropped: bool
-    """There is no such head any more."""
+    """Whether the head was dropped: it does not exist any more."""
     current: bool
-    """It became the head with which the session is opened."""
+    """Whether it became the current head, with which the session is opened."""
     time_ms: int
 
 
@@ -88,7 +88,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     """A cursor: `events(after=...)` continues after this event, also in another process."""
     value: Node | Note | Edit | HeadMove | CheckpointInfo | ErasureInfo | None
-    """What was recorded, without later edits; None for a deletion and for types that this version does not know."""
+    """The record's content, without later edits; None for a deletion and for types that this version does not know."""
 
 
 def events(
