@@ -52,7 +52,7 @@ from treering.transcript.node import (
 
 __version__ = "0.1.0"
 
-_PROGRAMS = "treering.programs"  # not imported before a policy or a message is met that is not our own
+_PROGRAMS = "treering.programs"  # not imported before a policy or message of another program is met
 _find_policies_with(_later(_PROGRAMS, "load_policies"))
 _find_shapes_with(_later(_PROGRAMS, "load_messages"), _later(_PROGRAMS, "load_installed_messages"))
 
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from treering.transcript.nodes import Nodes
     from treering.transcript.tree import OutlineRow
 
-# What most processes do without. asyncio alone takes longer to import than all of ours.
+# Names that most processes do not need. asyncio alone takes longer to import than all modules of this package.
 _LATE = {
     "Appended": "treering.session.record",
     "AsyncOpening": "treering.api.awaiting",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130  # as `treering.cli.exits` says; nothing of that is loaded yet
+INTERRUPTED = 130  # as in `treering.cli.exits`, which is not loaded yet
 
 
 def start() -> None:

@@ -1,4 +1,4 @@
-"""Import what a package offers when it is first used (PEP 562): most processes use little of it."""
+"""Import the names of a package when they are first used (PEP 562): most processes use few of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: Its name.
-        places: By name, the module that has it; a module of the package by its own name.
+        places: The module of each name; for a module of the package, its own full name.
     """
 
     def get(name: str) -> Any:
@@ -30,7 +30,7 @@ def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def later(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports a module when it is called, and calls what has a name there."""
+    """Return a function that imports a module when it is called, and calls the module's function of this name."""
 
     def call(*args: Any) -> Any:
         return getattr(import_module(module), name)(*args)
@@ -44,17 +44,17 @@ def modules(package: str, *names: str) -> dict[str, str]:
 
 
 class _Words:
-    """Stands for `treering.kinds.Kind`, which is made when an error first names one of its members.
+    """A stand-in for `treering.kinds.Kind`, which is created when an error first names one of its members.
 
-    An enumeration of so many takes as long to make as seven modules of ours to import, and most processes fail at
-    nothing. So every module that a resume loads names kinds by this.
+    Creating an enumeration of this size takes as long as importing seven modules of this package, and most processes
+    raise no error. So every module that a resume loads uses this stand-in.
     """
 
     def __getattr__(self, name: str) -> Any:
         try:
             return getattr(import_module("treering.kinds").Kind, name)
-        except (ImportError, OSError):  # no file can be opened any more, which is what the error will say
-            return name.lower()  # which is what a member equals; `READ_ONLY` alone has a hyphen
+        except (ImportError, OSError):  # no file can be opened any more, and the error to be raised says so
+            return name.lower()  # equal to the member, except for `READ_ONLY`, which has a hyphen
 
 
 if not TYPE_CHECKING:

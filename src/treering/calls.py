@@ -1,12 +1,12 @@
-"""Tool calls and their results, in all message formats, and the pairing of both.
+"""Tool calls and their results, in all message formats, and how they are paired.
 
-Providers refuse a conversation in which a call has no result, or a result no call.
+Providers refuse a conversation in which a call has no result, or a result has no call.
 
 Rule 1: the result of a call is in the same message, or in the messages directly after it that hold only results.
 Consecutive messages of the model count as one, so their calls may be answered together.
 Rule 2: a result belongs to the first of these calls that has its id and no result yet. So ids may be reused later, and
 a second result of one call is an orphan.
-Rule 3: leaving out a call or result changes nothing else, nor the order.
+Rule 3: leaving out a call or result does not change the rest or its order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from treering.messages import Fields, common, shape_of
 
 CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call", "function"})
-"""Types of blocks, and of items beside messages, that call a tool."""
+"""Types of blocks that call a tool, and of items between messages that do."""
 RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
 """Types of blocks and items that hold the result of a call."""
 RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
@@ -39,11 +39,11 @@ class Call(msgspec.Struct, frozen=True):
     """A call of a tool in a message."""
 
     id: str
-    """As its result names it; empty if it has none."""
+    """The id that its result names; empty if it has none."""
     name: str
-    """Of the tool."""
+    """The name of the tool."""
     arguments: object
-    """As recorded: a JSON value, or the text of one."""
+    """The arguments as recorded: a JSON value, or the text of one."""
     place: Place = ("", 0)
     """Its place in the message."""
 
@@ -52,7 +52,7 @@ class Result(msgspec.Struct, frozen=True):
     """The result of a call in a message."""
 
     id: str
-    """Of the call."""
+    """The id of the call."""
     place: Place = ("", 0)
     """Its place in the message."""
 
@@ -93,7 +93,7 @@ class Pairing(msgspec.Struct, frozen=True):
 
     pairs: tuple[Pair, ...]
     open: tuple[Unanswered, ...]
-    """Calls that the next message can still answer: only results of other calls follow them."""
+    """Calls that the next message can still answer: only results of other calls come after them."""
     passed: tuple[Unanswered, ...]
     """Calls without a result after which the conversation continued: no result can follow."""
     orphans: tuple[Orphan, ...]
@@ -110,11 +110,11 @@ def results_of(message: object) -> list[Result]:
 
 
 def parts_of(message: object) -> list[Call | Result]:
-    """Return the calls and results of a message, in its order; none if it is no message."""
+    """Return the calls and results of a message, in its order; empty if the value is no message."""
     if type(message) is not dict and not isinstance(message, Mapping):
         return []
     if message.keys() == _TEXT_FIELDS and type(message["content"]) is str and message["role"] in _SPEAKERS:
-        return []  # as most messages
+        return []  # true of most messages
     if _kind(message) in CALLS | RESULTS and "role" not in message:  # an item of its own, not a message
         return [part for part in [_part(message, ("", 0))] if part is not None]
     found = list(_listed_parts(message))
@@ -164,8 +164,8 @@ def whole_pairs(messages: Sequence[object], *, keep_open: bool = False) -> list[
         keep_open: Keep the calls that a next message can answer.
 
     Returns:
-        For each message the same object if nothing was left out, otherwise a copy without it, or None if the copy would
-        be empty.
+        For each message the same object if nothing was left out, otherwise a copy without these parts, or None if the
+        copy would be empty.
     """
     found = pairing(messages)
     gone: dict[int, set[Place]] = {}
@@ -180,7 +180,7 @@ def interrupted(calls: Iterable[tuple[object, Call]], reason: str) -> list[dict[
     """Return messages that answer interrupted calls, each in the format of its call.
 
     Args:
-        calls: With the message that makes each.
+        calls: Each call, after the message that makes it.
         reason: Why there is no result.
     """
     answers: list[dict[str, object]] = []
@@ -217,7 +217,7 @@ def without(message: object, places: Iterable[Place]) -> object | None:
 def _listed_parts(message: Fields) -> Iterator[Call | Result]:
     shape = shape_of(message)
     for name, value in message.items():
-        if name == "function_call" and isinstance(value, Mapping):  # of a chat API before `tool_calls`
+        if name == "function_call" and isinstance(value, Mapping):  # the chat API before it had `tool_calls`
             yield _call(value, (name, 0))
         elif isinstance(value, list) and isinstance(name, str) and name.lower() in _LISTS:
             for index, part in enumerate(value):
@@ -228,7 +228,7 @@ def _listed_parts(message: Fields) -> Iterator[Call | Result]:
 
 
 def _block(name: str, part: object) -> object:
-    """Return a part of a message that has another shape, as a block of the common one."""
+    """Return a part of a message in another shape, as a block of the common shape."""
     content = common({name: [part]}).get("content")
     return content[0] if isinstance(content, list) and content else None
 
@@ -270,7 +270,7 @@ def _is_result(message: Fields) -> bool:
 
 
 def _goes_on(message: object, parts: Sequence[Call | Result], *, answering: bool) -> bool:
-    """Whether no result can follow, behind this message, the calls that wait before it or in it."""
+    """Whether the conversation continues, so that calls in or before this message cannot get a result after it."""
     if not parts:
         return answering or not isinstance(message, Mapping) or common(message).get("role") not in _MODEL_ROLES
     if any(isinstance(part, Call) for part in parts):
@@ -279,7 +279,7 @@ def _goes_on(message: object, parts: Sequence[Call | Result], *, answering: bool
 
 
 def _beside(message: object, places: set[Place]) -> Iterator[object]:
-    """The other content of a message with results: providers want those first."""
+    """The other content of a message with results; providers want the results first."""
     if ("", 0) in places or not isinstance(message, Mapping):
         return
     for name, value in message.items():
@@ -307,7 +307,7 @@ def _listed(value: object) -> list[object]:
 
 
 def _shape_of_call(message: object, call: Call) -> str:
-    """What tells the shape of a call: the type of its block, or the field or shape of its message."""
+    """The key in `_SHAPES` for a call: the type of its block, or the field or shape of its message."""
     field, index = call.place
     if not isinstance(message, Mapping):
         return ""
@@ -323,7 +323,7 @@ def _as_tool(call: Call, reason: str) -> dict[str, object]:
 
 
 def _as_chat(call: Call, reason: str) -> dict[str, object]:
-    return {"role": "tool", "tool_call_id": call.id, "content": reason}  # which refuses fields that it does not know
+    return {"role": "tool", "tool_call_id": call.id, "content": reason}  # this API refuses unknown fields
 
 
 def _as_function(call: Call, reason: str) -> dict[str, object]:
@@ -370,4 +370,4 @@ _SHAPES: Final[Mapping[str, Callable[[Call, str], dict[str, object]]]] = {
     "gemini": _as_gemini,
     "pydantic_ai": _as_pydantic_ai,
 }
-"""How a call is answered, by what tells its shape; policies of other programs read `tool` and make their own of it."""
+"""Functions that answer a call, by its shape. Other shapes get a `tool` message, which program policies convert."""

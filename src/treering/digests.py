@@ -17,5 +17,5 @@ def sha256(data: bytes) -> str:
 
 
 def blake2b(data: bytes, size: int) -> str:
-    """Return the BLAKE2b of bytes, of so many bytes."""
+    """Return the BLAKE2b digest of bytes, `size` bytes long."""
     return _blake2b(data, digest_size=size).hexdigest()

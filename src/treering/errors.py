@@ -1,15 +1,15 @@
-"""Every error the library raises, sorted by what the caller does next.
+"""Every error that the library raises, grouped by what the caller does next.
 
     TreeringError
     ├── UsageError            fix the call; nothing was written           (also ValueError)
-    ├── NotFoundError         the key, session, node or checkpoint is not there (also KeyError)
+    ├── NotFoundError         the key, session, node or checkpoint does not exist (also KeyError)
     │   └── SessionDeletedError   deleted, perhaps created again: open it anew
     ├── ConflictError         another writer was first: read again, then decide
     │   ├── HeadMovedError    the head is not where the caller said it was
     │   ├── SessionHeldError  another process or worker holds the session: wait, or open it shared
-    │   ├── LeaseLostError    another worker took over: stop, what it records now counts
+    │   ├── LeaseLostError    another worker took the lease: stop, only its records count now
     │   ├── UnresolvedEffectError  a call began before and may have been made: find out, then end the effect
-    │   └── StreamLostError   another writer goes on with the answer, or ended it: stop
+    │   └── StreamLostError   another writer continues the answer, or ended it: stop
     ├── UnavailableError      the store did not answer; the write may or may not have landed (also OSError)
     │   └── PoisonedError     a sync failed: only a rewrite can be trusted
     ├── AccessError           the store refused the credentials or the path  (also PermissionError)
@@ -17,8 +17,8 @@
     ├── CorruptError          bytes at rest are damaged or missing: run `treering verify`
     └── FormatVersionError    written by a newer version: upgrade
 
-`kind` is a stable word for programs, one of `treering.Kind`; message text is free to change. A new class is made only
-where a caller would act differently; otherwise there is a new kind.
+`kind` is a stable word for programs, one of `treering.Kind`; message texts may change. There is a new class only where
+a caller would act differently; otherwise there is a new kind.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class TreeringError(Exception):
     """Base of all errors raised by this library.
 
     Attributes:
-        kind: A stable word that tells errors of one class apart.
+        kind: A stable word that distinguishes errors of one class.
         key: The storage key concerned, or None.
         offset: The byte offset inside the object, or None.
         remedy: What to do, or empty.
     """
 
     usual_remedy: ClassVar[str] = ""
-    """For errors of the class that bring none of their own."""
+    """The remedy of errors of this class that are made without one."""
 
     def __init__(
         self, message: str, *, kind: str = "", key: str | None = None, offset: int | None = None, remedy: str = ""
@@ -59,11 +59,11 @@ class UsageError(TreeringError, ValueError):
 
 
 class NotFoundError(TreeringError, KeyError):
-    """What was asked for does not exist."""
+    """The requested object does not exist."""
 
 
 class SessionDeletedError(NotFoundError):
-    """The session was deleted under this handle, and perhaps created again."""
+    """The session was deleted while this handle was open, and perhaps created again."""
 
 
 class ConflictError(TreeringError):
@@ -75,11 +75,11 @@ class HeadMovedError(ConflictError):
 
 
 class SessionHeldError(ConflictError):
-    """Another process, or the worker that has the lease, holds the session exclusively; the message says who."""
+    """Another process, or the worker that has the lease, holds the session exclusively; the message names it."""
 
 
 class LeaseLostError(ConflictError):
-    """Another worker took the lease of this session after this one gave no sign of life; nothing was written."""
+    """Another worker took the lease of the session, since this one gave no sign of life; nothing was written."""
 
 
 class UnresolvedEffectError(ConflictError):
@@ -103,7 +103,7 @@ class UnavailableError(TreeringError, OSError):
 
 
 class PoisonedError(UnavailableError):
-    """A sync to disk failed; nothing in the file counts until it was rewritten elsewhere."""
+    """A sync to disk failed; nothing in the file counts until its content is written to a new file."""
 
 
 class AccessError(TreeringError, PermissionError):
@@ -111,7 +111,7 @@ class AccessError(TreeringError, PermissionError):
 
 
 class UnsafeStoreError(TreeringError):
-    """The store cannot do what was asked of it safely, for example it ignores write conditions."""
+    """The store cannot perform the operation safely, for example because it ignores write conditions."""
 
 
 class CorruptError(TreeringError):

@@ -1,4 +1,4 @@
-"""Names for the things a session is made of, the clock-ordered ids of new ones, and the clock itself.
+"""Types of ids and positions, a generator of ids in the order of time, and the clock.
 
 All code gets the time from here: a clock may be set to any year, and nothing may fail because of it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from _thread import allocate_lock  # that of `threading`, which most processes that resume do without
+from _thread import allocate_lock  # as in `threading`, which most processes that resume do not import
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -33,16 +33,16 @@ _HEX_DIGITS = "0123456789abcdef"
 class IdClock:
     """Makes UUIDs of version 7 (RFC 9562, method 3: a 12-bit fraction of the millisecond) that never go back.
 
-    A value is `48-bit ms | 12-bit fraction`, bumped by one when the clock stands still or goes back, so ids of one
-    clock sort in the order they were made. Order between clocks is only approximate and never used for causality.
-    Whoever observes ids has a clock of its own, as each open session: ids that a machine with a clock far ahead left in
-    one session move no time in another.
+    A value is `48-bit ms | 12-bit fraction`, incremented by one if the time did not advance, so ids of one generator
+    sort in the order they were made. The order between generators is only approximate and never used for causality.
+    Each open session has its own generator, which observes the session's ids: ids from a machine whose clock is far
+    ahead do not affect other sessions.
     """
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
         self._last = 0
-        self._newest = ""  # the greatest one made here, which `observe` meets again with every record
+        self._newest = ""  # the greatest id made here, which `observe` meets again with every record
 
     def new(self) -> str:
         """Return a new id: 32 lower-case hex digits, greater than every id returned or observed before."""
@@ -57,9 +57,9 @@ class IdClock:
             return self._newest
 
     def observe(self, identifier: str) -> None:
-        """Make every later id greater than `identifier`, if that is one of ours; foreign ids are ignored.
+        """Make every later id greater than `identifier`, if that is a UUID of version 7; other ids are ignored.
 
-        So are those that leave no room for greater ones: a damaged or hostile id does not end a session.
+        Ids that leave no room for greater ones are ignored, too: a damaged or hostile id does not end a session.
         """
         if identifier <= self._newest or (ms := time_of(identifier)) is None or ms >= _LAST_MS:
             return
@@ -68,10 +68,10 @@ class IdClock:
 
 
 def _now_ns() -> int:
-    """Return the nanoseconds since 1970: a clock that is set before that or far ahead counts as the nearest end."""
+    """Return the nanoseconds since 1970, from 0 to the end of the year 9999: other times count as the nearest end."""
     try:
         now = time.time_ns()
-    except OverflowError:  # beyond what Python can say
+    except OverflowError:  # beyond what Python can represent
         return _CLOCK_LAST_NS
     return now if 0 <= now <= _CLOCK_LAST_NS else min(max(now, 0), _CLOCK_LAST_NS)
 
@@ -82,12 +82,12 @@ def now_ms() -> int:
 
 
 def uptime() -> float:
-    """Return seconds by a clock that nobody sets: only differences between times of one process mean something."""
+    """Return seconds by a clock that is never set: only differences between times of one process have a meaning."""
     return time.monotonic()
 
 
 def time_text(ms: int, timespec: str = "seconds") -> str:
-    """Return a time as ISO 8601 in UTC; one that the calendar does not have as the nearest one it has.
+    """Return a time as ISO 8601 in UTC; a time outside the calendar as the nearest one inside.
 
     Args:
         ms: Milliseconds since 1970.
@@ -98,15 +98,15 @@ def time_text(ms: int, timespec: str = "seconds") -> str:
 
 
 def time_of(identifier: str) -> int | None:
-    """Return the milliseconds since 1970 inside one of our ids, or None if it is not one of ours."""
+    """Return the milliseconds since 1970 inside an id that is a UUID of version 7 in hex digits; None for other ids."""
     ours = len(identifier) == 32 and identifier[12] == "7" and identifier[16] in "89ab"
     return int(identifier[:12], 16) if ours and not identifier.strip(_HEX_DIGITS) else None
 
 
 _clock = IdClock()
-new_id = _clock.new  # for what belongs to no open session
+new_id = _clock.new  # for ids that belong to no open session
 
 
 def new_nonce() -> str:
-    """Return 12 random hex digits; names one writer, one life or one write, never ordered."""
+    """Return 12 random hex digits, which name one writer, one life or one write; nonces have no order."""
     return os.urandom(6).hex()

@@ -1,4 +1,4 @@
-"""Every `kind` of an error, of a finding of `verify`, a loss of `repair` and an oddity of a graph.
+"""Every `kind` of errors, of findings of `verify`, of losses of `repair` and of oddities of a graph.
 
 A kind is stable: it is never removed and never gets another meaning. The first sentence of each says what it means,
 the second what to do. `docs/reference/kinds.md` lists them with the classes that carry them. Drivers and importers that
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an error, a finding or a loss is, in one stable word."""
+    """The kind of an error, a finding or a loss: one stable word."""
 
     ACCESS = "access"
     """The store refused, or a lock could not be taken there. Check the path and the rights."""
@@ -27,7 +27,7 @@ class Kind(StrEnum):
     APPEND_TOO_LARGE = "append_too_large"
     """One call records more than one append can hold. Use several calls."""
     BACKUP = "backup"
-    """The place is no sound backup of this store, or the store itself. Choose another one."""
+    """The place is not a sound backup of this store, or is the store itself. Choose another place."""
     BLOB = "blob"
     """The bytes of a large text or image are not those that were stored. Restore the object from a copy."""
     BRANCH = "branch"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
     BUSY = "busy"
     """Concurrent writers were faster, or the server asks to wait. Try again."""
     CARD = "card"
-    """`latest` cannot be read, so lists know nothing of this session. Run `treering repair`."""
+    """`latest` cannot be read, so lists cannot show this session's title, counts and times. Run `treering repair`."""
     CARD_TOO_LARGE = "card_too_large"
     """Title, project, folder and further facts are too long for the card. Shorten them."""
     CHECKPOINT = "checkpoint"
@@ -73,11 +73,11 @@ class Kind(StrEnum):
     DIRTY = "dirty"
     """A segment may hold erased payloads, since an erasure was interrupted. Erase again."""
     DUPLICATE = "duplicate"
-    """Two nodes have one id; the first counts. Nothing needs to be done."""
+    """Two nodes have the same id; the first counts. Nothing needs to be done."""
     DUPLICATE_ID = "duplicate_id"
     """A node with this id and another content exists, or a checkpoint with this id. Choose another id."""
     EFFECT = "effect"
-    """There is no such effect, it is over, or what is said of it is too large. Look at `unresolved_effects`."""
+    """The effect does not exist or has ended, or its description is too large. Look at `unresolved_effects`."""
     EMPTY = "empty"
     """Nothing of the file is left to repair. Look for a copy."""
     ENCODING = "encoding"
@@ -107,9 +107,9 @@ class Kind(StrEnum):
     FORKED = "forked"
     """The handle was made before `os.fork`. Open it again in this process."""
     FORMAT = "format"
-    """The file is of no known program, or a program has the name of another one. Name the format."""
+    """The format of the file is unknown, or two programs have the same name. Name the format."""
     FORMATVERSION = "formatversion"
-    """The bytes are of a newer version than this library. Upgrade."""
+    """A newer version than this library wrote the bytes. Upgrade."""
     FRAME = "frame"
     """A compressed frame is damaged. Restore the object from a copy."""
     FULL = "full"
@@ -248,11 +248,11 @@ class Kind(StrEnum):
     STATE_KEY = "state_key"
     """A key of the state is empty, or no checkpoint holds it. Check the key."""
     STRAY = "stray"
-    """A marker that no session names; lists pass over it. `treering reindex` removes it."""
+    """A marker that no session names; lists ignore it. `treering reindex` removes it."""
     STREAM = "stream"
-    """There is no such stream, or it has ended, or it cannot take this. See `open_streams()`, or begin another one."""
+    """The stream does not exist, has ended, or cannot take this value. See `open_streams()`, or begin another one."""
     STREAM_LOST = "stream_lost"
-    """Another writer goes on with the answer, or it was kept, discarded or erased. Stop; look at the session."""
+    """Another writer continues the answer, or it was kept, discarded or erased. Stop; look at the session."""
     TAG = "tag"
     """A value is of a type that a newer version knows. Upgrade."""
     TAIL_FULL = "tail_full"
@@ -286,7 +286,7 @@ class Kind(StrEnum):
     UNRESOLVEDEFFECT = "unresolvedeffect"
     """The call began before, and its end is not recorded. Find out whether it was made, and end the effect."""
     UNSTABLE = "unstable"
-    """The session changed while it was read. Try again when nobody writes."""
+    """The session changed while it was read. Try again when no process writes to it."""
     USAGE = "usage"
     """The call is wrong, and nothing was written. Correct it."""
     VALUE = "value"
@@ -294,6 +294,6 @@ class Kind(StrEnum):
     VANISHED = "vanished"
     """An object was removed while it was read. Try again."""
     VERSION = "version"
-    """The file is of a newer version than is known. Upgrade."""
+    """A newer, unknown version of a program wrote the file. Upgrade."""
     WASTE = "waste"
     """All records of a segment are also in other segments. `optimize` removes it."""

@@ -1,11 +1,11 @@
-"""Messages of the programs whose sessions are imported, put into the shape that common APIs have.
+"""Convert messages of the programs whose sessions are imported into the shape that common APIs have.
 
 That shape is a `role`, and a `content` that is text or a list of typed blocks. Some programs have other names for
-these; each tells here how its messages are read. In Amazon Bedrock's Converse API and in Google's Gemini API a block
-has no type: one of its fields says what it is; so does a part of a message of Pydantic AI. Code that reads messages
-converts them here first, and then handles one shape only.
+these; each registers here how its messages are read. In Amazon Bedrock's Converse API and in Google's Gemini API a
+block has no type; one of its fields says what it is. A part of a message of Pydantic AI has its type in `part_kind`.
+Code that reads messages converts them here first, and then handles one shape only.
 
-Rule: nothing is left out but marks that say nothing. A block that has no word in the common shape stays as it is.
+Rule: only marks without meaning are left out. A block that the common shape has no type for stays as it is.
 """
 
 from __future__ import annotations
@@ -15,59 +15,59 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 Fields = Mapping[Any, Any]
-"""Those of a JSON object. Foreign, so nothing is known about their types."""
+"""The fields of a JSON object of another program, so nothing is known about their types."""
 
 CONVERSE: Final = "converse"
 """The shape of messages in Amazon Bedrock's Converse API."""
 GEMINI: Final = "gemini"
 """The shape of messages in the Gemini API: `parts` in place of `content`."""
 PYDANTIC_AI: Final = "pydantic_ai"
-"""The shape of messages of Pydantic AI: a `kind` in place of a role, and `parts` that name theirs in `part_kind`."""
+"""The shape of messages of Pydantic AI: a `kind` in place of a role, and `parts` with their types in `part_kind`."""
 _PLAIN: Final = frozenset({"role", "content", "id", "name", "type", "timestamp", "tool_calls", "tool_call_id"})
-"""A message with a `content` and no other fields than these has the common shape, without asking anybody."""
+"""A message with a `content` and no other fields than these has the common shape; registered shapes are not asked."""
 _FURTHER: Final = 1
-"""Finders that are left when the usual shapes are known."""
+"""Number of finders left in `_finders` when the usual shapes are registered."""
 _REMINDER: Final = r"(?s:<system-reminder>.*?</system-reminder>|\A\s*<system-reminder>.*)"
 
 
 class Shape(Protocol):
-    """Messages of a program whose fields have names of their own: what its part `message` offers.
+    """How to read messages of a program whose fields have other names; a program's module `message` implements it.
 
-    A module may also have `SIGNED`, by names of fields that hold signatures: the fields beside them that are signed.
+    A module may also have `SIGNED`: it maps names of fields that hold signatures to the signed fields next to them.
     """
 
     def is_of(self, message: Fields) -> bool:
-        """Tell whether a message has this shape, which is not the common one."""
+        """Return whether a message has this shape, which is not the common one."""
 
     def common(self, message: Fields) -> Fields:
         """Return the message in the common shape."""
 
 
 _shapes: dict[str, Shape] = {}
-"""By the names of programs, in the order in which they are asked."""
+"""Shapes by the names of programs, in the order in which they are tried."""
 _signed: dict[str, frozenset[str]] = {}
 _finders: list[Callable[[], None]] = []
-"""Register further shapes; each is called once, the last one first."""
+"""Functions that register further shapes; each is called once, the last one first."""
 
 
 def register_shape(name: str, shape: Shape) -> None:
-    """Have messages of a program understood wherever one is looked into."""
+    """Register the shape of a program's messages, so that all code that reads messages understands them."""
     _shapes[name] = shape
     _signed.update(getattr(shape, "SIGNED", {}))
 
 
 def find_shapes_with(usual: Callable[[], None], further: Callable[[], None]) -> None:
-    """Have functions called that register shapes, each once and when it is needed.
+    """Set the functions that register shapes; each is called once, when it is needed.
 
     Args:
-        usual: Before the first message is looked into.
-        further: Before the first one that has no `content`, and is not understood.
+        usual: Called before registered shapes are first needed.
+        further: Called before the first message that has no `content` and no known shape.
     """
     _finders[:] = [further, usual]
 
 
 def common(message: Fields) -> Fields:
-    """Return a message in the common shape; one that has it, or one that nobody knows, stays as it is."""
+    """Return a message in the common shape; a message in this or an unknown shape is returned as it is."""
     shape = shape_of(message)
     if not shape:
         return message
@@ -76,7 +76,7 @@ def common(message: Fields) -> Fields:
 
 
 def shape_of(message: Fields) -> str:
-    """Return whose shape a message has: of a program, `converse`, `gemini`, `pydantic_ai`; empty if the common one."""
+    """Return the name of a message's shape: a program, `converse`, `gemini`, `pydantic_ai`; empty: the common shape."""
     if any(map(_is_of_converse, listed(message.get("content")))):
         return CONVERSE
     if "content" not in message and (parts := listed(message.get("parts"))):
@@ -100,18 +100,18 @@ def _asked(message: Fields) -> str:
 
 def _find_shapes(left: int) -> None:
     while len(_finders) > left:
-        _finders[-1]()  # before it is taken off: another thread must not go on without what it registers
+        _finders[-1]()  # before it is removed: another thread must not go on without the shapes that it registers
         del _finders[left:]
 
 
 def signed_fields() -> Mapping[str, frozenset[str]]:
-    """Return, by names of fields that hold signatures, the fields of a message that stay as they are beside them."""
+    """Return the signed fields, which must stay as they are, by the names of the fields that hold their signatures."""
     _find_shapes(_FURTHER)
     return _signed
 
 
 def without_reminders(text: str) -> str:
-    """Return what a user typed of a text, without what a program reminds the model of in the same breath."""
+    """Return a text as the user typed it, without the reminders that a program added for the model."""
     return re.sub(_REMINDER, "", text) if "<system-reminder>" in text else text
 
 
@@ -124,7 +124,7 @@ def _from_converse(message: Fields) -> Fields:
 
 
 def _typed(block: object) -> object:
-    """Return a block with its type beside its fields. What tells where to cache says nothing."""
+    """Return a block with its type among its fields. A mark where to cache becomes None: it says nothing."""
     if not isinstance(block, Mapping) or not _is_of_converse(block):
         return block
     ((kind, value),) = block.items()
@@ -155,7 +155,7 @@ def _converse_image(image: Fields) -> object:
 
 
 def _converse_media(kind: str, media: Fields) -> dict[str, object]:
-    """Return what a block shows, with its bytes as base64, or its address."""
+    """Return a block of media, with its bytes as base64, or its address."""
     source = media.get("source")
     found = dict(source) if isinstance(source, Mapping) else {}
     place = found.pop("location", None)
@@ -178,7 +178,7 @@ def _converse_guarded(guarded: Fields) -> object:
 
 
 def _gemini_field(part: object) -> str:
-    """Return the field that says what a part of the Gemini API is; its SDKs write names in either way."""
+    """Return the field that gives the type of a Gemini part; SDKs write names in camel case or with underscores."""
     if not isinstance(part, Mapping) or "type" in part:
         return ""
     return next((name for name in part if name == "text" or _camel(name) in _GEMINI), "")
@@ -195,7 +195,7 @@ def _from_gemini(message: Fields) -> Fields:
 
 
 def _typed_part(part: object) -> object:
-    """Return a part with its type beside its fields."""
+    """Return a part with its type among its fields."""
     if not isinstance(part, Mapping) or not (field := _gemini_field(part)):
         return part
     value = part[field]
@@ -213,7 +213,7 @@ def _gemini_call(call: Fields) -> object:
 
 
 def _gemini_result(result: Fields) -> object:
-    """Return a result; without an id it is told by the name of its function, as the API does."""
+    """Return a result; without an id it has the name of its function as its id, as in the API."""
     response = result.get("response")
     call = result.get("id") or result.get("name")
     failed = isinstance(response, Mapping) and "error" in response
@@ -233,7 +233,7 @@ def _from_pydantic_ai(message: Fields) -> Fields:
 
 
 def _named_part(part: object) -> object:
-    """Return a part with its type beside its fields. A retry answers a call, or nothing."""
+    """Return a part with its type among its fields. A retry that names no tool is text, else the result of a call."""
     if not isinstance(part, Mapping) or "part_kind" not in part:
         return part
     kind, content = str(part["part_kind"]), part.get("content")
@@ -254,7 +254,7 @@ def _named_part(part: object) -> object:
 
 
 def _text_of_piece(piece: object) -> str:
-    """Return a piece of what a user says: text, or what stands for an image or a file."""
+    """Return a piece of a user's message as text: an image or a file as its type in brackets."""
     if isinstance(piece, Mapping):
         return str(piece.get("content") or f"[{piece.get('media_type') or piece.get('kind')}]")
     return "" if piece is None else str(piece)
@@ -267,7 +267,7 @@ def _fields(value: object) -> Fields:
 def _text_of_bytes(data: object) -> object:
     if not isinstance(data, bytes):
         return data
-    import base64  # few sessions need it, and what resumes one does without
+    import base64  # few sessions need it, and no resume
 
     return base64.b64encode(data).decode()
 
@@ -285,7 +285,7 @@ _CONVERSE: Final[Mapping[str, Callable[[Any], object]]] = {
     "guardContent": _converse_guarded,
     "cachePoint": lambda _: None,
 }
-"""Blocks of the Converse API by their only field, and how they are read."""
+"""Functions that convert blocks of the Converse API, by the only field of the block."""
 _GEMINI: Final[Mapping[str, Callable[[Any], object]]] = {
     "functionCall": _gemini_call,
     "functionResponse": _gemini_result,
@@ -294,7 +294,7 @@ _GEMINI: Final[Mapping[str, Callable[[Any], object]]] = {
     "executableCode": lambda code: {"type": "executable_code", **code},
     "codeExecutionResult": lambda result: {"type": "code_execution_result", **result},
 }
-"""Parts of the Gemini API by the field that says what they are, and how they are read; text may also be a thought."""
+"""Functions that convert parts of the Gemini API, by the field that gives their type; text may also be thinking."""
 _WITHOUT_TYPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     CONVERSE: _from_converse,
     GEMINI: _from_gemini,
@@ -303,5 +303,5 @@ _WITHOUT_TYPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {
 
 
 def listed(value: object) -> list[object]:
-    """Return a list, and an empty one for what is none."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []

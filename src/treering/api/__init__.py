@@ -1,1 +1,1 @@
-"""What users hold: stores and sessions, blocking and asynchronous. Both are written by `python -m tests.facades`."""
+"""The public stores and sessions, blocking and asynchronous; `python -m tests.facades` writes most of both."""

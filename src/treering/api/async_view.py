@@ -36,16 +36,16 @@ class AsyncReading(AwaitingSession[R]):
     """What sessions and views have in common."""
 
     async def at(self, position: int) -> AsyncView:
-        """The session as it was when it had so many records: heads, context, state, pages, and all else that views have.
+        """The session as of its first `position` records: heads, context, state, pages, and all else that views have.
 
-        What was erased since is erased there, too, and a checkpoint that was pruned is gone. `info` is that of today, but
-        for counts, times, head and node; `stored` is what is stored today.
+        Payloads erased since are erased there, too, and checkpoints pruned since are missing. `info` is that of today,
+        except for counts, times, head and node; `stored` counts what is stored today.
 
         Args:
             position: The position of the first record to leave out: `at(event.at + 1)` is the session as of an event.
 
         Raises:
-            UsageError: There are not so many records.
+            UsageError: The session has fewer records.
             NotFoundError: The checkpoint that held the state then was pruned.
         """
         return AsyncView(self._beside(await self.perform(verbs.past.at, position)))
@@ -68,7 +68,7 @@ class AsyncReading(AwaitingSession[R]):
             before: The cursor of the page below.
             limit: The maximum number of rows.
             retracted: Show retracted nodes too.
-            blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
+            blobs: Read large images and texts, too; else a `BlobRef` replaces each, and `blob` reads it.
 
         Raises:
             NotFoundError: There is no such head or node.
@@ -82,7 +82,7 @@ class AsyncReading(AwaitingSession[R]):
 
         Args:
             node: Its id.
-            blobs: Read large images and texts, too; else a `BlobRef` stands for each.
+            blobs: Read large images and texts, too; else a `BlobRef` replaces each.
 
         Raises:
             NotFoundError: There is no such node.
@@ -98,18 +98,18 @@ class AsyncReading(AwaitingSession[R]):
         end: int | None = None,
         blobs: bool = True,
     ) -> AsyncIterator[Node]:
-        """Yield nodes with their payloads, later edits applied: many in one pass, some at a time in memory.
+        """Yield nodes with their payloads, later edits applied: many in one pass, with only some in memory at a time.
 
         Args:
             nodes: Only these, by their ids, in this order; by default all nodes, in the order they were recorded.
-            below: Only this node and all that descend from it.
-            first: Only those recorded at this position or later.
-            end: Only those recorded before this position.
-            blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
+            below: Only this node and its descendants.
+            first: Only nodes recorded at this position or later.
+            end: Only nodes recorded before this position.
+            blobs: Read large images and texts, too; else a `BlobRef` replaces each, and `blob` reads it.
 
         Raises:
             NotFoundError: There is no such node.
-            UsageError: Nodes are named, and where to look for them as well.
+            UsageError: `nodes` is given together with `below`, `first` or `end`.
         """
         return self._each(verbs.reading.each_node, nodes, below=below, first=first, end=end, blobs=blobs)
 
@@ -117,20 +117,20 @@ class AsyncReading(AwaitingSession[R]):
         """One large image or text by its `BlobRef.sha256`, as a page read with `blobs=False` names it.
 
         Raises:
-            NotFoundError: The session has none of that digest, or it was erased, or is damaged.
+            NotFoundError: The session has no blob of that digest, or the blob was erased, or is damaged.
         """
         return await self.perform(verbs.reading.blob, sha256)
 
     async def original(self, node: str) -> Any:
-        """The payload of a node as it was first recorded, later edits not applied."""
+        """The payload of a node as it was first recorded, without later edits."""
         return await self.perform(verbs.reading.original, node)
 
     async def path(self, node: str | None = None, *, limit: int | None = None) -> tuple[str, ...]:
         """Ids from a root down to a node, by default the head's.
 
         Args:
-            node: The last one.
-            limit: Only the last so many.
+            node: The last node of the path.
+            limit: Only the last `limit` ids.
 
         Raises:
             NotFoundError: There is no such node.
@@ -149,8 +149,8 @@ class AsyncReading(AwaitingSession[R]):
     async def newest_leaf(self, node: str) -> str:
         """The end of the branch to show when a user goes to another version of a message.
 
-        From the node it goes down to the child recorded last, again and again, until there is none. A retracted child is
-        passed by where it has siblings that are not. A node without children is its own end.
+        From the node it descends to the child recorded last, again and again, until a node has no children. A retracted
+        child is skipped if it has siblings that are not retracted. A node without children is its own end.
 
         Raises:
             NotFoundError: There is no such node.
@@ -164,12 +164,12 @@ class AsyncReading(AwaitingSession[R]):
     async def tree(self) -> Sequence[OutlineRow]:
         """The outline of the whole graph, with straight runs folded; reads no payload.
 
-        A row is made when it is looked at.
+        Each row is made when it is accessed.
         """
         return await self.perform(verbs.reading.tree)
 
     async def nodes(self) -> Nodes:
-        """All nodes without payloads, in the order they were recorded; each is made when it is looked at.
+        """All nodes without payloads, in the order they were recorded; each is made when it is accessed.
 
         `ids`, `parents` and further columns of the result give one field of all nodes, without making any.
         """
@@ -188,7 +188,7 @@ class AsyncReading(AwaitingSession[R]):
 
         Args:
             before: Only those made before this checkpoint: the first one of the page that is already shown.
-            limit: Only the newest so many; by default all of them.
+            limit: Only the newest `limit` checkpoints; by default all.
 
         Raises:
             NotFoundError: There is no such checkpoint.
@@ -199,12 +199,12 @@ class AsyncReading(AwaitingSession[R]):
         """One checkpoint of any age: the context and the agent's state.
 
         Raises:
-            NotFoundError: There is none, or it was pruned.
+            NotFoundError: There is no such checkpoint, or it was pruned.
         """
         return await self.perform(verbs.reading.checkpoint, checkpoint)
 
     async def checkpoints_at(self, checkpoints: Sequence[str]) -> tuple[CheckpointView, ...]:
-        """Several checkpoints, in the order asked for, with their contexts and states; what they share is read once.
+        """Several checkpoints, in the order asked for, with contexts and states; records that they share are read once.
 
         All of them are in memory together. Messages that several contexts show are the same objects, so copy one before
         you change it.
@@ -218,7 +218,7 @@ class AsyncReading(AwaitingSession[R]):
         return await self.perform(verbs.reading.checkpoints_at, checkpoints)
 
     async def context_at(self, node: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
-        """What would be sent to the model at a node, as a `checkout` from this head finds it.
+        """The messages to send to the model at a node, as a `checkout` from this head restores them.
 
         Args:
             node: The node; None is the place before the first one.
@@ -227,14 +227,14 @@ class AsyncReading(AwaitingSession[R]):
         return await self.perform(verbs.reading.context_at, node, recorded=recorded)
 
     async def diff(self, a: str, b: str | None = None) -> Diff:
-        """What differs from one point of the session to another: state, settings, and what the model sees.
+        """Compare two points of the session: state, settings, and what the model sees.
 
-        A node stands for what a `checkout` of it from this head finds. Contexts are compared as they were recorded, with
-        what `context` leaves out, and without messages that wait to be recorded.
+        A node stands for the state and context that a `checkout` of it from this head restores. Contexts are compared as
+        they were recorded: with the messages that `context` leaves out, and without buffered messages.
 
         Args:
             a: A checkpoint or a node.
-            b: Another one; by default where the session stands.
+            b: A checkpoint or a node; by default the point where the session stands now.
 
         Raises:
             NotFoundError: There is no such checkpoint or node, or the checkpoint was pruned.
@@ -251,7 +251,7 @@ class AsyncReading(AwaitingSession[R]):
         return await self.perform(verbs.reading.notes, kind, on_path=on_path)
 
     async def extensions(self, extension: str | None = None, *, on_path: bool = True) -> tuple[Note, ...]:
-        """The notes of an extension, or of all, oldest first.
+        """The notes of one extension, or of all extensions, oldest first.
 
         Args:
             extension: Its name; by default all extensions. `Note.brief` names them.
@@ -262,20 +262,20 @@ class AsyncReading(AwaitingSession[R]):
     async def open_calls(self) -> tuple[OpenCall, ...]:
         """The tool calls at the end of the context that have no result yet, in order; the context leaves them out.
 
-        A turn is running, or an agent was killed in it. A call after which the conversation continued is not among them: no
-        provider accepts a result for it any more.
+        There are such calls while a turn is running, or after an agent was killed in one. A call after which the
+        conversation continued is not among them: no provider accepts a result for it any more.
         """
         return await self.perform(verbs.open_calls.open_calls)
 
     async def unresolved_effects(self) -> tuple[Effect, ...]:
-        """The effects that began and whose end is not recorded, oldest first: they are made right now, or may have been.
+        """The effects whose end is not recorded, oldest first: their calls are running now, or may have been made.
 
-        No request. Whoever resumes a session after a kill finds out what became of each, and calls `end_effect`.
+        Sends no request. After a kill, find out for each whether it was made, and call `end_effect`.
         """
         return await self.perform(verbs.effects.unresolved_effects)
 
     async def find_effect(self, key: str) -> Effect | None:
-        """The effect of that key, whatever became of it; None if it never began, or was not made."""
+        """The effect of that key, whatever its outcome; None if it never began, or was not made."""
         return await self.perform(verbs.effects.find_effect, key)
 
     async def last_compaction(self) -> str | None:
@@ -283,11 +283,11 @@ class AsyncReading(AwaitingSession[R]):
         return await self.perform(verbs.conversation.last_compaction)
 
     async def stored(self) -> SessionSize:
-        """Count the stored objects, from names alone."""
+        """Count records, segments and bytes: one GET of the tail, and a list of the segments; no segment is read."""
         return await self.perform(verbs.reading.stored)
 
     def lines(self, first: int = 0) -> AsyncIterator[bytes]:
-        """Yield every record line, a segment in memory at a time.
+        """Yield every record line, with one segment in memory at a time.
 
         Args:
             first: The position to start from.
@@ -297,28 +297,28 @@ class AsyncReading(AwaitingSession[R]):
     def events(
         self, *, first: int | None = None, after: str | None = None, poll_seconds: float = 1.0
     ) -> AsyncIterator[Event]:
-        """Yield everything that happens in the session, by any writer, in its order and once; waits in between.
+        """Yield each event of the session once, by any writer, in order; waits for new ones.
 
-        Nodes, notes, edits, moves of heads, checkpoints, erasures, and at last the deletion of the session. What was erased
-        before it is told has an `Erased` for a payload; what is erased later is named by an event.
+        Events are nodes, notes, edits, moves of heads, checkpoints, erasures, and at last the deletion of the session. A
+        payload that is erased before its event is yielded is an `Erased`; a later erasure is an event of its own.
 
-        All who follow a session through one store share one conditional GET for each `poll_seconds`.
+        All followers of a session through one store share one conditional GET for each `poll_seconds`.
 
         Args:
-            first: The position to start from. Everything ever erased is told as well, behind the records that there are.
-            after: Go on behind an event: its `after`. Nothing is told twice or left out, whatever happened since.
-                By default it begins behind what this view or session shows.
+            first: The position to start from. All erasures so far are yielded, too, after the existing records.
+            after: Continue after an event: its `after`. No event is repeated or left out, whatever happened since.
+                By default start after the records that this view or session shows.
             poll_seconds: How long to wait between polls.
 
         Raises:
             UsageError: Both `first` and `after` are given, or one of them is no place in a session.
             NotFoundError: The session has no record yet.
-            CorruptError: The session went back behind what was told: an older copy was put back.
+            CorruptError: Records that were yielded before are gone: an older copy of the session was restored.
         """
         return self._each(verbs.following.events, first=first, after=after, poll_seconds=poll_seconds)
 
     def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> AsyncIterator[Node]:
-        """Yield nodes as they are added, by any writer; waits in between. `events` yields everything else as well.
+        """Yield nodes as they are added, by any writer; waits for new ones. `events` yields all kinds of events.
 
         Args:
             poll_seconds: How long to wait between polls.
@@ -331,9 +331,9 @@ class AsyncReading(AwaitingSession[R]):
         return self._each(verbs.following.follow, poll_seconds=poll_seconds, first=first)
 
     async def open_streams(self, *ids: str) -> tuple[OpenStream, ...]:
-        """Answers that were begun and have not ended, with what is stored of them; no request if there are none.
+        """Answers that were begun and have not ended, with their stored pieces; no request if there are none.
 
-        Which there are is known since the last look; their pieces are read now, one GET for each 64 KiB.
+        The list is as of the last read; their pieces are read now, one GET for each 64 KiB.
 
         Args:
             ids: Only these; by default all.
@@ -341,21 +341,21 @@ class AsyncReading(AwaitingSession[R]):
         return await self.perform(verbs.streaming.open_streams, *ids)
 
     def follow_stream(self, stream: str, *, offset: int = 0, poll_seconds: float = 0.2) -> AsyncIterator[Piece]:
-        """Yield the pieces of an answer, in order and once, as they are stored; waits in between.
+        """Yield each piece of an answer once and in order, as they are stored; waits for new ones.
 
-        The last piece has the kind `PieceKind.END`, and says how it ended. A stream that `FAILED`, or whose writer was
-        `LOST`, is still open: somebody may go on with it. Then call again with the offset of that last piece.
+        The last piece has the kind `PieceKind.END`, and says how the stream ended. A stream that `FAILED`, or whose writer
+        was `LOST`, is still open: a writer may continue it. Then call again with the offset of that last piece.
 
         An idle reader sends one conditional GET for each `poll_seconds`.
 
         Args:
-            stream: The id of the stream, which is that of the node; it may have ended long ago.
-            offset: Go on there: the `after` of the last piece.
+            stream: The id of the stream, which is also the id of its node; it may have ended long ago.
+            offset: Start there: the `after` of the last piece.
             poll_seconds: How long to wait between two looks.
 
         Raises:
-            NotFoundError: No stream has this id; or the session was deleted meanwhile.
-            CorruptError: What is stored is damaged.
+            NotFoundError: No stream has this id; or the session was deleted while it was followed.
+            CorruptError: The stored pieces are damaged.
             UnavailableError: The store does not answer. Call again, with the offset of the last piece.
         """
         return self._each(verbs.streaming.follow_stream, stream, offset=offset, poll_seconds=poll_seconds)
@@ -365,5 +365,5 @@ class AsyncView(AsyncReading[Reader]):
     """A session as it was at the last look, for reading only: nothing it does writes."""
 
     async def refresh(self) -> bool:
-        """Read it again; true if there is something new."""
+        """Read the session again; return whether anything is new."""
         return await self.perform(Reader.refresh)

@@ -1,4 +1,4 @@
-"""Run protocols for asynchronous handles, and close these."""
+"""The base classes of asynchronous stores and sessions: they run protocols, and close handles."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class AsyncOpening(Coroutine[Any, Any, H]):
         return self._opening.__await__()
 
     def send(self, value: Any) -> Any:
-        """As of any coroutine; so a task can be made of it."""
+        """Part of the coroutine protocol; so a task can be made of this object."""
         return self._opening.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """As of any coroutine."""
+        """Part of the coroutine protocol."""
         return self._opening.throw(*error)
 
     def close(self) -> None:
-        """As of any coroutine."""
+        """Part of the coroutine protocol."""
         self._opening.close()
 
     async def __aenter__(self) -> H:
@@ -60,7 +60,7 @@ class AsyncOpening(Coroutine[Any, Any, H]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
+        """Close the session."""
         if self._opened is not None:
             await self._opened.__aexit__(kind, error, trace)
 
@@ -70,11 +70,11 @@ class AwaitingStore:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        """Where its sessions lie and how they are opened: for integrations, whose protocols `treering.store` has."""
+        """Where its sessions are and how they are opened: integrations pass it to protocols in `treering.store`."""
         self._body = StoreBody(place)
 
     def __repr__(self) -> str:
-        """Name the kind of store and the part of it."""
+        """The driver and the prefix of the store."""
         return f"<{type(self).__name__} {self.place.driver.name} {self.place.prefix!r}>"
 
     async def _run(self, job: Job[T]) -> T:
@@ -94,7 +94,7 @@ class AwaitingStore:
         return AsyncOpening(opened())
 
     async def close(self) -> None:
-        """Give back connections and files. Sessions opened from this store must be closed before."""
+        """Release connections and files. Sessions opened from this store must be closed before."""
         await self._run(call(self.place.driver.close))
 
     async def __aenter__(self) -> Self:
@@ -114,7 +114,7 @@ class AwaitingSession(SessionProperties[R]):
         self._lock = asyncio.Lock()
 
     async def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a protocol on this session, as all methods here do; integrations add their own operations with it."""
+        """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
         if self._interrupted:
             self._recover()
         job: Job[T] | None = None
@@ -132,7 +132,7 @@ class AwaitingSession(SessionProperties[R]):
     def _each(
         self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs
     ) -> AsyncIterator[T]:
-        """Give the results of a stream, which begins now. Other calls may come in between."""
+        """Yield the results of a stream, which begins now. Other calls may run between two results."""
         return self._given(verb(self._reader, *args, **kwargs))
 
     async def _given(self, stream: Stream[T]) -> AsyncIterator[T]:
@@ -166,16 +166,17 @@ class AwaitingWriting(AwaitingSession[Writer]):
     """Operations of sessions that are open for writing."""
 
     async def claim(self, *, ttl: float | None = None, wait: float = 0.0) -> None:
-        """Have the session for this handle until `release` or `close`: lock it, and with `ttl` take its lease.
+        """Take exclusive use of the session until `release` or `close`: lock it, and with `ttl` take its lease.
 
-        The lock keeps out other processes of this computer, if the store has locks. The lease keeps out everybody, in a
-        bucket, too: no other handle can record anything as long as this one has it. It passes to another worker at once
-        when it is released, and if this one gave no sign of life for `ttl` seconds: recorded nothing, and did not call
-        `renew`. The session is created if it does not exist, and read again if it has changed.
+        The lock excludes other processes on this computer, if the store has locks. The lease excludes all other
+        handles, in a bucket, too: while this handle has it, no other one can record anything. Another worker can take
+        the lease as soon as it is released, or if this handle gave no sign of life for `ttl` seconds: it recorded
+        nothing, and did not call `renew`. The session is created if it does not exist, and read again if it has
+        changed.
 
         Args:
             ttl: Seconds until another worker may take the lease over; None: lock only.
-            wait: Seconds to wait at most for a worker that has the lease, or the lock; only with `ttl`.
+            wait: Maximum seconds to wait for a worker that has the lease or the lock; only with `ttl`.
 
         Raises:
             SessionHeldError: Another process holds it, or another worker has the lease.
@@ -189,9 +190,10 @@ class AwaitingWriting(AwaitingSession[Writer]):
             self._reader.lock()
 
     async def release(self) -> None:
-        """Unlock the session for others and give its lease back, though this handle stays open.
+        """Unlock the session and release its lease, while this handle stays open.
 
-        A writer that comes second gets an error; so does this one, if another worker had taken its lease by then.
+        If two handles then record, the second one gets an error. This handle also gets an error on its next record if
+        another worker had already taken its lease.
 
         Raises:
             UnavailableError: The store did not answer; the lease ends by itself after its time.
@@ -206,11 +208,11 @@ class AwaitingWriting(AwaitingSession[Writer]):
     def stream(self, role: str = "assistant", **fields: object) -> AsyncOpening[AsyncStreamWriter]:
         """Begin an answer, whose text is stored and shown to readers while it is written.
 
-        What was written 100 ms ago, or before 16 KB that followed, survives a kill; in a bucket, 500 ms ago. Once it is
-        whole it is a node, as if it had been appended then; before, it is in no context. Its id is that of the node.
+        Text survives a kill if it is 100 ms old or is followed by 16 KB; in a bucket, if it is 500 ms old. The finished
+        answer is a node, as if it had been appended then; before that, no context has it. Stream and node have one id.
 
         Args:
-            role: Of the message.
+            role: The role of the message.
             fields: Further fields of the message.
 
         Raises:
@@ -219,9 +221,9 @@ class AwaitingWriting(AwaitingSession[Writer]):
         return AsyncOpening(self._writing(verbs.streaming.begin, role, **fields))
 
     def continue_stream(self, stream: str) -> AsyncOpening[AsyncStreamWriter]:
-        """Go on with an open stream, whose writer died or failed, at its end.
+        """Continue an open stream, whose writer died or failed, at its end.
 
-        A writer that still lives is told that it lost the stream; nothing that it writes then is stored.
+        If its writer is still alive, it gets a `StreamLostError`, and nothing that it writes from now on is stored.
 
         Args:
             stream: Its id, see `open_streams`.
@@ -234,7 +236,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
     async def _writing(
         self, verb: Callable[Concatenate[Any, P], Job[Live]], *args: P.args, **kwargs: P.kwargs
     ) -> AsyncStreamWriter:
-        """Write an answer, and remember it."""
+        """Begin or continue an answer, and remember its writer."""
         from treering.api.async_streaming import AsyncStreamWriter
 
         live = await self.perform(verb, *args, **kwargs)
@@ -244,7 +246,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
 
     @property
     def is_new(self) -> bool:
-        """The session did not exist: this handle created it, or will with its first record."""
+        """Whether the session did not exist: this handle created it, or will with its first record."""
         return self._reader.creation.is_new
 
     async def close(self) -> None:
@@ -268,8 +270,8 @@ async def _wait(pause: Pause) -> None:
         return
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
-    def wake() -> None:  # called by whichever thread looked
-        with suppress(RuntimeError):  # the loop was closed meanwhile
+    def wake() -> None:  # called by the thread that looked at the session
+        with suppress(RuntimeError):  # the loop was closed since
             loop.call_soon_threadsafe(woken.set)
 
     pause.unless.notify(wake)

@@ -1,4 +1,4 @@
-"""Run protocols for blocking handles, and close these."""
+"""The base classes of blocking stores and sessions: they run protocols, and close handles."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class BlockingStore:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        """Where its sessions lie and how they are opened: for integrations, whose protocols `treering.store` has."""
+        """Where its sessions are and how they are opened: integrations pass it to protocols in `treering.store`."""
         self._body = StoreBody(place)
 
     def __repr__(self) -> str:
-        """Name the kind of store and the part of it."""
+        """The driver and the prefix of the store."""
         return f"<{type(self).__name__} {self.place.driver.name} {self.place.prefix!r}>"
 
     def _run(self, job: Job[T]) -> T:
@@ -48,7 +48,7 @@ class BlockingStore:
                 yield from found.values
 
     def close(self) -> None:
-        """Give back connections and files. Sessions opened from this store must be closed before."""
+        """Release connections and files. Sessions opened from this store must be closed before."""
         self.place.driver.close()
 
     def __enter__(self) -> Self:
@@ -61,14 +61,14 @@ class BlockingStore:
 
 
 class BlockingSession(SessionProperties[R]):
-    """Runs the protocols of a session, each to its end before the call returns; those of several threads one by one."""
+    """Runs the protocols of a session, each to its end before the call returns; calls of several threads one by one."""
 
     def __init__(self, opened: Opened[R]) -> None:
         super().__init__(opened)
         self._lock = RLock()
 
     def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a protocol on this session, as all methods here do; integrations add their own operations with it."""
+        """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
         with self._lock:
             job = self._begin(verb, *args, **kwargs)
             before, self._call = self._call, job  # a hook may make a call during a call
@@ -81,7 +81,7 @@ class BlockingSession(SessionProperties[R]):
             return result
 
     def _each(self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        """Give the results of a stream, which begins now. Other calls may come in between."""
+        """Yield the results of a stream, which begins now. Other calls may run between two results."""
         return self._given(verb(self._reader, *args, **kwargs))
 
     def _given(self, stream: Stream[T]) -> Iterator[T]:
@@ -113,16 +113,17 @@ class BlockingWriting(BlockingSession[Writer]):
     """Operations of sessions that are open for writing."""
 
     def claim(self, *, ttl: float | None = None, wait: float = 0.0) -> None:
-        """Have the session for this handle until `release` or `close`: lock it, and with `ttl` take its lease.
+        """Take exclusive use of the session until `release` or `close`: lock it, and with `ttl` take its lease.
 
-        The lock keeps out other processes of this computer, if the store has locks. The lease keeps out everybody, in a
-        bucket, too: no other handle can record anything as long as this one has it. It passes to another worker at once
-        when it is released, and if this one gave no sign of life for `ttl` seconds: recorded nothing, and did not call
-        `renew`. The session is created if it does not exist, and read again if it has changed.
+        The lock excludes other processes on this computer, if the store has locks. The lease excludes all other
+        handles, in a bucket, too: while this handle has it, no other one can record anything. Another worker can take
+        the lease as soon as it is released, or if this handle gave no sign of life for `ttl` seconds: it recorded
+        nothing, and did not call `renew`. The session is created if it does not exist, and read again if it has
+        changed.
 
         Args:
             ttl: Seconds until another worker may take the lease over; None: lock only.
-            wait: Seconds to wait at most for a worker that has the lease, or the lock; only with `ttl`.
+            wait: Maximum seconds to wait for a worker that has the lease or the lock; only with `ttl`.
 
         Raises:
             SessionHeldError: Another process holds it, or another worker has the lease.
@@ -136,9 +137,10 @@ class BlockingWriting(BlockingSession[Writer]):
             self._reader.lock()
 
     def release(self) -> None:
-        """Unlock the session for others and give its lease back, though this handle stays open.
+        """Unlock the session and release its lease, while this handle stays open.
 
-        A writer that comes second gets an error; so does this one, if another worker had taken its lease by then.
+        If two handles then record, the second one gets an error. This handle also gets an error on its next record if
+        another worker had already taken its lease.
 
         Raises:
             UnavailableError: The store did not answer; the lease ends by itself after its time.
@@ -153,11 +155,11 @@ class BlockingWriting(BlockingSession[Writer]):
     def stream(self, role: str = "assistant", **fields: object) -> StreamWriter:
         """Begin an answer, whose text is stored and shown to readers while it is written.
 
-        What was written 100 ms ago, or before 16 KB that followed, survives a kill; in a bucket, 500 ms ago. Once it is
-        whole it is a node, as if it had been appended then; before, it is in no context. Its id is that of the node.
+        Text survives a kill if it is 100 ms old or is followed by 16 KB; in a bucket, if it is 500 ms old. The finished
+        answer is a node, as if it had been appended then; before that, no context has it. Stream and node have one id.
 
         Args:
-            role: Of the message.
+            role: The role of the message.
             fields: Further fields of the message.
 
         Raises:
@@ -169,9 +171,9 @@ class BlockingWriting(BlockingSession[Writer]):
         return self._writing(StreamWriter(live, self._driver, self.perform))
 
     def continue_stream(self, stream: str) -> StreamWriter:
-        """Go on with an open stream, whose writer died or failed, at its end.
+        """Continue an open stream, whose writer died or failed, at its end.
 
-        A writer that still lives is told that it lost the stream; nothing that it writes then is stored.
+        If its writer is still alive, it gets a `StreamLostError`, and nothing that it writes from now on is stored.
 
         Args:
             stream: Its id, see `open_streams`.
@@ -185,13 +187,13 @@ class BlockingWriting(BlockingSession[Writer]):
         return self._writing(StreamWriter(live, self._driver, self.perform))
 
     def _writing(self, answer: StreamWriter) -> StreamWriter:
-        """Remember an answer that this session writes."""
+        """Remember the writer of an answer."""
         self._remember(answer)
         return answer
 
     @property
     def is_new(self) -> bool:
-        """The session did not exist: this handle created it, or will with its first record."""
+        """Whether the session did not exist: this handle created it, or will with its first record."""
         return self._reader.creation.is_new
 
     def close(self) -> None:
@@ -210,7 +212,7 @@ class BlockingWriting(BlockingSession[Writer]):
 
 
 def _wait(pause: Pause) -> None:
-    from threading import Event  # who resumes a session waits for nothing
+    from threading import Event  # resuming a session does not need it
 
     woken = Event()
     if pause.unless is not None:

@@ -1,4 +1,4 @@
-"""What the package returns, as JSON for other programs."""
+"""Encode results of the package as JSON for other programs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from treering.kinds import Kind
 
 
 def to_json(value: object) -> bytes:
-    """Return anything that this package returns as JSON, on one line; also several of them in dicts and lists.
+    """Return a result of this package as JSON, on one line; also dicts and lists of results.
 
-    Results are objects with the names of their attributes. What agents recorded in them (payloads, messages, state,
-    metadata) has its stored form, in which a tag stands for what JSON lacks: `{"$bytes": "AAE="}`. Tuples elsewhere are
-    lists, and a mapping whose keys are not text is a `$map`.
+    Results become objects with the names of their attributes. Recorded values in them (payloads, messages, state,
+    metadata) have their stored form, in which a tag stands for a type that JSON lacks: `{"$bytes": "AAE="}`. Elsewhere
+    tuples become lists, and a mapping whose keys are not text becomes a `$map`.
 
     Args:
         value: A result, such as a page, a node, a context or a state; a sequence or mapping of results or plain values.
 
     Raises:
-        UsageError: It holds an object that is neither a result nor a value that could have been recorded.
+        UsageError: The value holds an object that is neither a result nor a value that can be recorded.
     """
     try:
         return msgspec.json.encode(_shown(value))
@@ -52,10 +52,10 @@ def _shown(value: object) -> object:
 
 
 def stored_form(value: object) -> Raw:
-    """Return what agents recorded as JSON in its stored form: tags stand for what JSON lacks, and for what was erased.
+    """Return a recorded value as JSON in its stored form: tags stand for types that JSON lacks, and for erased values.
 
     Raises:
-        UsageError: It holds something that could not have been recorded.
+        UsageError: It holds a value that cannot be recorded.
     """
     if isinstance(value, Erased):
         return Raw(mark_of(value))
@@ -64,7 +64,7 @@ def stored_form(value: object) -> Raw:
 
 @cache
 def _recorded(result: type[msgspec.Struct]) -> frozenset[str]:
-    """The fields of a type of results that hold what agents recorded: those of any type."""
+    """The fields of a type of results that hold recorded values: the fields annotated as any type."""
     return frozenset(field.name for field in msgspec.structs.fields(result) if _is_any(field.type))
 
 

@@ -48,15 +48,15 @@ class Session(Reading[Writer], BlockingWriting):
                 below that node, on a new head, and does not move this session.
             head: Append to this head instead of the current one.
             expect: The node that you expect the head to point to; None for the place before the first node.
-            new_ids: You know that no node of the session has an id that you chose, and that nobody else chooses it, for
-                example because it is random. Else the first call that chooses one reads the ids of the session.
+            new_ids: You know that no node of the session has an id that you chose, and that no other writer chooses it, for
+                example because it is random. Otherwise the first call with a chosen id reads the ids of the session.
 
         Raises:
             HeadMovedError: The head does not point to `expect`.
             ConflictError: Another writer writes this exclusive session.
             NotFoundError: A draft names a parent that does not exist.
             UsageError: A value cannot be stored exactly, or there is nothing to record; or an id that you chose, here or
-                for what is buffered, is that of another node (`duplicate_id`): see `discard`.
+                for a buffered draft, is the id of another node (`duplicate_id`): see `discard`.
             UnavailableError: The store did not answer; the messages may be recorded. The next call finds out.
         """
         return self.perform(verbs.conversation.append, *messages, head=head, expect=expect, new_ids=new_ids)
@@ -88,16 +88,17 @@ class Session(Reading[Writer], BlockingWriting):
             drop: Keys to remove.
             manager: State of a conversation manager, replaced as a whole; None clears it.
             context: What the model sees in front of these messages, if that changes: nodes by id, or items whose message
-                replaces the node's own. It may also name one of these messages that chose an id, which is then seen there.
+                replaces the node's own. It may also name one of these messages by an id that you chose; the model then sees
+                that message at this place.
             label: A name to find the checkpoint by.
             step: The agent's own count.
             metadata: Small JSON values for lists of checkpoints.
             expect: As for `append`.
             expect_checkpoint: The checkpoint whose state you used, and which you expect to be the newest of the head; None
                 for no checkpoint at all.
-            merge: In a shared session, set and drop these keys in the newest state of the head, whatever it is by now: for
-                keys that are independent of all other keys. Otherwise, if another writer committed since you looked, a
-                commit that changes the state goes on a head of its own, with the state that you saw.
+            merge: In a shared session, set and drop these keys in the newest state of the head, even if another writer has
+                changed it: for keys that are independent of all other keys. Otherwise, if another writer committed since
+                you looked, a commit that changes the state goes on a new head, with the state that you saw.
             new_ids: As for `append`.
 
         Raises:
@@ -121,48 +122,48 @@ class Session(Reading[Writer], BlockingWriting):
         )
 
     def flush(self) -> None:
-        """Record what is buffered, by `durability="turn"` or `first_write="assistant"`; durable when it returns.
+        """Record buffered drafts, see `durability="turn"` and `first_write="assistant"`; durable when it returns.
 
-        In one append, or in several if one is too small.
+        They are recorded in one append, or in several if one is too small.
 
         Raises:
-            UsageError: Another writer recorded another node under an id that you chose for one of them (`duplicate_id`).
-                What is not recorded stays buffered: see `discard`. Further errors are those of `append`.
+            UsageError: Another writer recorded another node under an id that you chose for a draft (`duplicate_id`).
+                Drafts that are not recorded stay buffered: see `discard`. Further errors are those of `append`.
         """
         self.perform(session_body.flush)
 
     def discard(self, *ids: str) -> tuple[Draft, ...]:
-        """Let go of buffered drafts, so that no later call records them.
+        """Discard buffered drafts, so that no later call records them.
 
-        If `flush` or `commit` is refused because an id is taken by now, remove that draft, or all of them, and append
-        them again as you see fit; drafts behind it may name it.
+        If `flush` or `commit` raises because an id is taken by now, discard that draft, or all drafts, and append them
+        again with changes; later drafts may name its id.
 
         Args:
-            ids: Of the drafts; without any, all are let go.
+            ids: Ids of the drafts; without any, all drafts are discarded.
 
         Returns:
             The drafts in their order, with the ids that they were to get.
 
         Raises:
-            NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was let go.
-            UnavailableError: Some of them are part of an append without an answer, and the store still does not answer.
+            NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was discarded.
+            UnavailableError: Some drafts are part of an append without an answer, and the store still does not answer.
         """
         return self.perform(session_body.discard, *ids)
 
     def keep_stream(self, stream: str) -> Appended:
-        """Record what is stored of an open stream as a node, whose brief says `stream: partial`.
+        """Record the stored part of an open stream as a node, whose brief says `stream: partial`.
 
-        Its writer, if it lives, is told that it lost the stream.
+        If its writer is still alive, it gets a `StreamLostError`.
 
         Args:
             stream: Its id.
 
         Returns:
-            What was recorded; no nodes if nothing was stored of it: then it is discarded.
+            What was recorded; no nodes if nothing was stored of the stream: then it is discarded.
 
         Raises:
             NotFoundError: No stream with this id is open.
-            StreamLostError: Another writer goes on with it, or ended it, at this moment. Further errors are those of
+            StreamLostError: Another writer continued or ended the stream at the same time. Further errors are those of
                 `append`; call again then.
         """
         return self.perform(verbs.streaming.keep_stream, stream)
@@ -189,10 +190,10 @@ class Session(Reading[Writer], BlockingWriting):
         state: Mapping[str, object] | None = None,
         **details: object,
     ) -> Appended:
-        """Replace what the model saw so far by a summary, and the messages from node `kept` on.
+        """Replace the context by a summary and the messages from node `kept` on.
 
         Args:
-            summary: What the model sees instead.
+            summary: The text that the model sees instead.
             kept: The first message that stays; None keeps none.
             tokens_before: Size of the context before.
             tokens_after: Size of the context after.
@@ -200,7 +201,7 @@ class Session(Reading[Writer], BlockingWriting):
             details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
 
         Returns:
-            What was recorded: no nodes if a hook cancelled it.
+            What was recorded: no nodes if a hook cancelled the compaction.
 
         Raises:
             NotFoundError: There is no node `kept`.
@@ -224,29 +225,29 @@ class Session(Reading[Writer], BlockingWriting):
             reason: The text for the model, such as `"the agent was stopped before this call returned"`.
 
         Returns:
-            The nodes of the results; where an API answers all calls in one message, that is one node.
+            The nodes of the results; one node if the API answers all calls in one message.
 
         Raises:
-            UsageError: There is no reason.
-            HeadMovedError: Another writer moved the head on; refresh, and look again.
+            UsageError: `reason` is empty.
+            HeadMovedError: Another writer moved the head; refresh, and look again.
         """
         return self.perform(verbs.open_calls.close_open_calls, reason)
 
     def effect(self, call: str, *, key: str | None = None, about: object = None) -> Effect:
         """Record that a call begins, unless its outcome is known; durable when it returns.
 
-        Make the call if the outcome of the returned effect is `unresolved`, and then `end_effect`. Otherwise it was made
-        before, and its result is in the effect.
+        If the outcome of the returned effect is `unresolved`, make the call, and then call `end_effect`. Otherwise the call
+        was made before, and the effect has its result.
 
         Args:
             call: The id of the tool call.
-            key: What makes two calls the same one, at most 256 bytes; by default the id of the call. Keys belong to the
-                session, whichever branch it stands on.
-            about: A JSON value of at most 8 KiB for those who have to find out whether it was made.
+            key: Two calls with the same key are one effect; at most 256 bytes, by default the id of the call. All branches
+                of the session share the keys.
+            about: A description, to find out later whether the call was made: a JSON value of at most 8 KiB.
 
         Raises:
-            UnresolvedEffectError: It began before, here or in another process, and its end is not recorded. It may have
-                been made: find out, and `end_effect`.
+            UnresolvedEffectError: The call began before, in this or another process, and its end is not recorded. It may
+                have been made: find out, and call `end_effect`.
             UsageError: The key is empty or too long, `about` is too large, or too many effects are unresolved.
             ConflictError: Another writer writes this exclusive session.
             UnavailableError: The store did not answer; do not make the call. Begin it again when the store does.
@@ -254,10 +255,10 @@ class Session(Reading[Writer], BlockingWriting):
         return self.perform(verbs.effects.effect, call, key=key, about=about)
 
     def describe_effect(self, key: str, about: object) -> None:
-        """Replace what is said of an unresolved effect, for example once the other side told the number of an order.
+        """Replace the description of an unresolved effect, for example once the called service returned an order number.
 
         Args:
-            key: Of the effect.
+            key: The key of the effect.
             about: A JSON value of at most 8 KiB.
 
         Raises:
@@ -267,19 +268,19 @@ class Session(Reading[Writer], BlockingWriting):
         self.perform(verbs.effects.describe_effect, key, about)
 
     def end_effect(self, key: str, result: object = None, *, error: object = None, made: bool = True) -> None:
-        """Record how a call ended: right after it, or later, when you found out what became of it.
+        """Record how a call ended: right after it, or later, once you have found out whether it was made.
 
-        With `durability="turn"` that is recorded when the turn ends; until then a kill leaves it unresolved.
+        With `durability="turn"` the outcome is recorded when the turn ends; until then a kill leaves the effect unresolved.
 
         Args:
-            key: Of the effect.
-            result: What it returned; any value that a payload may have.
-            error: What it failed with, if it did; it counts as made.
-            made: False if it was not made: then it may begin again.
+            key: The key of the effect.
+            result: What the call returned; any value that a payload may have.
+            error: The error, if the call failed; a failed call counts as made.
+            made: False if the call was not made: then it may begin again.
 
         Raises:
             NotFoundError: No effect of that key began.
-            UsageError: It ended already, and otherwise; or the call was not made and has a result.
+            UsageError: The effect already ended in another way; or the call was not made, but a result or error is given.
             ConflictError: Another writer writes this exclusive session.
             UnavailableError: The store did not answer. Call again.
         """
@@ -290,18 +291,18 @@ class Session(Reading[Writer], BlockingWriting):
 
         Args:
             model: Its name.
-            provider: Who runs it.
-            role: What it is used for beside the conversation, for example `smol` or `plan`. The model that answers stays,
-                and the setting `models` has `provider/model` by role.
+            provider: The service that runs it.
+            role: The purpose of a model other than the one that answers, for example `smol` or `plan`. The answering model
+                stays the same, and the setting `models` maps roles to `provider/model`.
         """
         return self.perform(verbs.conversation.set_model, model, provider=provider, role=role)
 
     def set_thinking(self, thinking: object) -> Appended:
-        """Record another thinking level; None takes it back."""
+        """Record another thinking level; None clears it."""
         return self.perform(verbs.conversation.set_thinking, thinking)
 
     def set_mode(self, mode: object) -> Appended:
-        """Record another mode of work, for example `plan`; None takes it back."""
+        """Record another mode of work, for example `plan`; None clears it."""
         return self.perform(verbs.conversation.set_mode, mode)
 
     def set_title(self, title: str) -> None:
@@ -313,7 +314,7 @@ class Session(Reading[Writer], BlockingWriting):
         self.perform(verbs.notes.set_status, status)
 
     def move(self, *, project: str | None = None, cwd: str | None = None) -> None:
-        """Set the project or folder of the session, made absolute; its identity does not depend on them."""
+        """Set the project or the folder of the session; the folder is made absolute. Neither identifies the session."""
         self.perform(verbs.notes.move, project=project, cwd=cwd)
 
     def label(self, target: str, text: str | None) -> None:
@@ -334,11 +335,11 @@ class Session(Reading[Writer], BlockingWriting):
         Imports use the names `input`, `output`, `cache_read`, `cache_write`, `reasoning`, `total` and `cost`.
 
         Args:
-            target: The node that it is about.
-            turn: False for a call of a model beside the turns, such as one that summarises: it is added to the sums, and
-                `last_usage`, which tells the size of the context, stays.
-            reset: The sums begin anew with these numbers.
-            numbers: By name.
+            target: The node that the usage belongs to.
+            turn: False for a call of a model outside the turns, such as one that summarises: it is added to the sums, and
+                `last_usage`, which gives the size of the context, does not change.
+            reset: Start the sums anew with these numbers.
+            numbers: Amounts by name.
         """
         self.perform(verbs.notes.record_usage, target=target, turn=turn, reset=reset, **numbers)
 
@@ -363,7 +364,7 @@ class Session(Reading[Writer], BlockingWriting):
         self.perform(verbs.edits.retract, node)
 
     def unretract(self, node: str) -> None:
-        """Show a retracted node again, in pages and, where it stood, in the context.
+        """Show a retracted node again: in pages, and at its former place in the context.
 
         Raises:
             UsageError: It is not retracted.
@@ -401,12 +402,12 @@ class Session(Reading[Writer], BlockingWriting):
 
         Args:
             head: Its name, not in use yet.
-            node: The node to branch from; None: where the session stands.
-            summary: Describes the branch left behind to the model; recorded as the first node of the new one.
+            node: The node to branch from; None: the current node.
+            summary: Describes the branch left behind to the model; recorded as the first node of the new branch.
             keep_state: Keep the agent's current state; else it is restored to that of `node`.
 
         Raises:
-            UsageError: There is a head of that name.
+            UsageError: There is a head of that name, or the name is empty.
             NotFoundError: There is no such node.
         """
         self.perform(verbs.navigation.branch, head, node=node, summary=summary, keep_state=keep_state)
@@ -416,7 +417,7 @@ class Session(Reading[Writer], BlockingWriting):
 
         Raises:
             NotFoundError: There is no such head.
-            UsageError: It is the current one.
+            UsageError: It is the current head.
         """
         self.perform(verbs.navigation.drop_head, head)
 
@@ -443,9 +444,9 @@ class Session(Reading[Writer], BlockingWriting):
         A link to the new session is recorded in the parent first, so that erasing finds the copies.
 
         Args:
-            session: Name of the new one.
-            node: The node to fork at, as a `checkout` would find it; by default where the session stands.
-            title: Title of the new one; by default that of the parent.
+            session: Name of the new session.
+            node: The node to fork at, as a `checkout` would restore it; by default the current node.
+            title: Its title; by default that of the parent.
             project: Its project; by default that of the parent.
             cwd: Its working directory, for example a second checkout; by default that of the parent.
             extra: Further facts on its card; by default those of the parent.
@@ -458,11 +459,11 @@ class Session(Reading[Writer], BlockingWriting):
         self.perform(verbs.forking.fork, session, node=node, title=title, project=project, cwd=cwd, extra=extra)
 
     def prune(self, keep: KeepCheckpoints, *, dry_run: bool = False) -> Pruned:
-        """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.
+        """Remove checkpoints from the lists, and bodies that no kept checkpoint needs from the sealed segments.
 
         Args:
-            keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
-                heads; those of the current head and of the one stood on are kept in any case.
+            keep: The checkpoints to keep. The checkpoint that holds the state of a head is kept, too, unless `keep` names
+                other heads; those of the current head and of this handle's head are always kept.
             dry_run: Only return what would be pruned.
         """
         return self.perform(verbs.pruning.prune, keep, dry_run=dry_run)
@@ -473,8 +474,8 @@ class Session(Reading[Writer], BlockingWriting):
         An `Erased` replaces a payload: its hash, the time and the reason. A model sees `[erased]`, with the ids of tool
         calls kept, so that calls and results still belong together. Labels, and notes about the node, stay.
 
-        For a key of the state, all values that it has had until now are erased, in all checkpoints. These then read as if
-        it had not been set, and `erased_state` lists it. Forks made before lose their values of it, too.
+        For a key of the state, all values that it has had until now are erased, in all checkpoints. Checkpoints then read
+        as if the key had not been set, and `erased_state` lists it. Earlier forks lose their values of the key, too.
 
         Args:
             ids: Nodes and notes. A call without any argument finishes interrupted erasures: it searches again for
@@ -495,23 +496,23 @@ class Session(Reading[Writer], BlockingWriting):
         return self.perform(session_body.erase, *ids, state=state, manager=manager, reason=reason)
 
     def refresh(self) -> bool:
-        """Read the session again, and move to the node that the head points to now; true if there is something new.
+        """Read the session again, and move to the node that the head points to now; return whether anything is new.
 
-        False if the session still does not exist.
+        Returns False if the session still does not exist.
         """
         return self.perform(Writer.refresh)
 
     def renew(self, *, ttl: float | None = None) -> None:
-        """Keep the lease for another `ttl` seconds from now on: one write. What is recorded renews it anyway.
+        """Keep the lease for another `ttl` seconds from now on: one write. Every append renews the lease, too.
 
-        Call it before the work of a long turn begins, with a `ttl` that is longer than that, or now and then meanwhile.
+        Call it before a long turn, with a `ttl` that is longer than the turn, or from time to time during the turn.
 
         Args:
-            ttl: Seconds, from now on; by default those of `claim`, or of the last call.
+            ttl: Seconds from now on; by default the `ttl` of `claim`, or of the last call.
 
         Raises:
-            LeaseLostError: Another worker took it. Stop: what that one records counts.
-            UsageError: This handle took no lease.
+            LeaseLostError: Another worker took it. Stop: only that worker's records count now.
+            UsageError: This handle has no lease, or `ttl` is out of range.
             UnavailableError: The store did not answer; the lease may be renewed.
         """
         self.perform(verbs.leasing.renew, ttl=ttl)
@@ -524,6 +525,6 @@ class Session(Reading[Writer], BlockingWriting):
         """Merge small segments, and finish erasures that another process began.
 
         Args:
-            everything: Merge whatever can be merged, and remove leftovers of earlier generations.
+            everything: Merge all segments that can be merged, and remove leftovers of earlier lives and of ended streams.
         """
         return self.perform(verbs.conversation.optimize, everything=everything)

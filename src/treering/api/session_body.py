@@ -1,4 +1,4 @@
-"""What sessions have besides their verbs: how a call begins and ends, properties that need no request, and operations.
+"""What sessions have in addition to their verbs: how a call begins and ends, properties without requests, operations.
 
 Nothing here does I/O. Users see the signatures and docstrings written here.
 """
@@ -46,12 +46,12 @@ class SessionProperties(Generic[R]):
         self._location = opened.location
         self._holds = opened.holds
         self._call: Job[Any] | None = None
-        """The running call, or the last one if it did not end in a result or an error of ours."""
+        """The running call, or the last one if it did not end in a result or a `TreeringError`."""
         self._driver = opened.driver
         self._pid = os.getpid()
         self._closed = False
         self._answers: Collection[Any] = ()
-        """Those that it writes, and others that have ended, held weakly."""
+        """The stream writers that this handle made, as weak references; some may have ended."""
 
     @property
     def _reader(self) -> R:
@@ -96,7 +96,7 @@ class SessionProperties(Generic[R]):
         return verb(self._known, *args, **kwargs)
 
     def _end(self, steps: Job[Any] | None, before: Job[Any] | None = None) -> None:
-        """Note that a call ended in a result or an error of ours, within another one or by itself."""
+        """Note that a call ended in a result or a `TreeringError`; `before` is the call that it was made within."""
         if self._call is steps:  # else a hook caught the interrupt of its own call
             self._call = before
 
@@ -130,7 +130,7 @@ class SessionProperties(Generic[R]):
         """The messages to send to the model, in order, buffered ones included; every item names its node.
 
         Providers accept it: tool calls without a result are left out, and results without a call. `open_calls` lists
-        the calls that wait for results, `recorded_context` has all messages.
+        the calls that wait for results; `recorded_context` has all messages.
         """
         return whole(self._reader, recorded(self._reader))
 
@@ -138,7 +138,8 @@ class SessionProperties(Generic[R]):
     def recorded_context(self) -> tuple[ContextItem, ...]:
         """The context as it was recorded, including messages that `context` leaves out.
 
-        In the middle of a turn, edit this one for `commit`: an open call stays, and so does its result.
+        To change the context in the middle of a turn, pass an edited copy of this one to `commit`: open calls stay, and
+        so do their results.
         """
         return recorded(self._reader)
 
@@ -149,7 +150,7 @@ class SessionProperties(Generic[R]):
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What the agent knows: read-only, as `commit` records changes. Values are copies, new ones at each look."""
+        """The agent's state by key: read-only, as `commit` records changes. Each access returns new copies."""
         return decoded_state(self._reader.state_values)
 
     @property
@@ -159,7 +160,7 @@ class SessionProperties(Generic[R]):
 
     @property
     def erased_state(self) -> Mapping[str | None, Erased]:
-        """What remains of erased state that was not set since, by key; None: the conversation manager's."""
+        """An `Erased` by key of state that was erased and not set since; None: the conversation manager's state."""
         newest = self._reader.checkpoint
         return erased_state(newest.state if newest else {}, newest.manager if newest else None)
 
@@ -175,17 +176,17 @@ class SessionProperties(Generic[R]):
 
     @property
     def heads(self) -> Mapping[str, str | None]:
-        """All heads and their nodes, as of the last look; read-only."""
+        """All heads and their nodes, as of the last read; read-only."""
         return MappingProxyType(dict(self._reader.replica.state.heads.heads))
 
     @property
     def lease(self) -> Lease | None:
-        """Who has the session for itself, as of the last read; None if nobody has. See `Session.claim`."""
+        """The lease of the session, as of the last read; None if no worker has it. See `Session.claim`."""
         return session.lease.lease_of(self._reader.replica)
 
     @property
     def checkpoint_id(self) -> str | None:
-        """The newest checkpoint of the current head, as of the last read."""
+        """The checkpoint that this handle stands on: the newest of its head, without later ones of other writers."""
         newest = self._reader.checkpoint
         return newest.id if newest else None
 
@@ -196,7 +197,7 @@ class SessionProperties(Generic[R]):
 
     @property
     def last_usage(self) -> Mapping[str, int | float]:
-        """The usage of the turn recorded last: its input is the size of the context then."""
+        """The usage of the turn recorded last: its input is the size of the context at that time."""
         return MappingProxyType(dict(self._reader.replica.state.last_usage))
 
     def _beside(self, reader: Reader) -> Opened[Reader]:
@@ -221,8 +222,8 @@ def erase(
     An `Erased` replaces a payload: its hash, the time and the reason. A model sees `[erased]`, with the ids of tool
     calls kept, so that calls and results still belong together. Labels, and notes about the node, stay.
 
-    For a key of the state, all values that it has had until now are erased, in all checkpoints. These then read as if
-    it had not been set, and `erased_state` lists it. Forks made before lose their values of it, too.
+    For a key of the state, all values that it has had until now are erased, in all checkpoints. Checkpoints then read
+    as if the key had not been set, and `erased_state` lists it. Earlier forks lose their values of the key, too.
 
     Args:
         writer: The session.
@@ -248,33 +249,33 @@ def erase(
 
 
 def flush(writer: Writer) -> Steps[None]:
-    """Record what is buffered, by `durability="turn"` or `first_write="assistant"`; durable when it returns.
+    """Record buffered drafts, see `durability="turn"` and `first_write="assistant"`; durable when it returns.
 
-    In one append, or in several if one is too small.
+    They are recorded in one append, or in several if one is too small.
 
     Raises:
-        UsageError: Another writer recorded another node under an id that you chose for one of them (`duplicate_id`).
-            What is not recorded stays buffered: see `discard`. Further errors are those of `append`.
+        UsageError: Another writer recorded another node under an id that you chose for a draft (`duplicate_id`).
+            Drafts that are not recorded stay buffered: see `discard`. Further errors are those of `append`.
     """
     return session.record.flush(writer)
 
 
 def discard(writer: Writer, *ids: str) -> Steps[tuple[Draft, ...]]:
-    """Let go of buffered drafts, so that no later call records them.
+    """Discard buffered drafts, so that no later call records them.
 
-    If `flush` or `commit` is refused because an id is taken by now, remove that draft, or all of them, and append
-    them again as you see fit; drafts behind it may name it.
+    If `flush` or `commit` raises because an id is taken by now, discard that draft, or all drafts, and append them
+    again with changes; later drafts may name its id.
 
     Args:
         writer: The session.
-        ids: Of the drafts; without any, all are let go.
+        ids: Ids of the drafts; without any, all drafts are discarded.
 
     Returns:
         The drafts in their order, with the ids that they were to get.
 
     Raises:
-        NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was let go.
-        UnavailableError: Some of them are part of an append without an answer, and the store still does not answer.
+        NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was discarded.
+        UnavailableError: Some drafts are part of an append without an answer, and the store still does not answer.
     """
     return session.record.discard(writer, ids)
 

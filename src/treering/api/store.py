@@ -45,21 +45,21 @@ class Store(BlockingStore):
     def namespaces(self) -> dict[str, Store]:
         """The namespaces directly in this store, by name: those in which anything is stored, even if only a tombstone.
 
-        A name of more than about 100 characters is stored and listed as its hash: `=h` and 64 digits.
+        A name of more than about 100 characters is stored and listed as its hash: `=h` and 64 hex digits.
         """
         return {name: Store(place) for name, place in (self._run(self._body.namespaces())).items()}
 
     def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> Session:
-        """Resume a session, or prepare to create it with its first record. Two reads, however long it is.
+        """Resume a session, or prepare to create it with its first record. Two reads, however long the session is.
 
         Args:
-            session: Any name; by default a new one is made up.
+            session: Any name; by default a new, random one.
             options: See `OpenOptions`.
 
         Raises:
             SessionHeldError: Another local process holds it, or with `claim` another worker has the lease.
             NotFoundError: The session does not exist, and `create` is false.
-            UsageError: An option is unknown or has no such value.
+            UsageError: There is no such option, or its value is not allowed.
             CorruptError: The session is damaged; run `treering verify`.
             UnavailableError: The store does not answer.
         """
@@ -73,7 +73,7 @@ class Store(BlockingStore):
             policy: The policy that chooses what the model sees; by default that of the newest checkpoint.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such session.
         """
         return View(self._run(self._body.view(session, policy=policy)))
 
@@ -90,9 +90,9 @@ class Store(BlockingStore):
         """One page of sessions, the most recently active first, from their cards alone.
 
         Args:
-            project: Only those of this project.
-            cwd: Only those with this working directory.
-            status: Only those with this status; empty: those without a status.
+            project: Only sessions of this project.
+            cwd: Only sessions with this working directory.
+            status: Only sessions with this status; empty: sessions without a status.
             limit: The maximum number of rows.
             after: `Sessions.after` of the page before.
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
@@ -106,7 +106,8 @@ class Store(BlockingStore):
 
         Args:
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
-            begins: Only those whose names begin so; of the others no card is read, unless their names are very long.
+            begins: Only sessions whose names begin with this text. No other cards are read, except those of sessions
+                with very long names.
         """
         return self._each(self._body.each_session(below=below, begins=begins))
 
@@ -114,8 +115,8 @@ class Store(BlockingStore):
         """The session that was active last, of a project or a working directory; None if there is none.
 
         Args:
-            project: Only those of this project.
-            cwd: Only those with this working directory.
+            project: Only sessions of this project.
+            cwd: Only sessions with this working directory.
             below: Include the namespaces in this store, however deep.
         """
         return self._run(self._body.recent(project=project, cwd=cwd, below=below))
@@ -125,7 +126,7 @@ class Store(BlockingStore):
 
         Args:
             parent: The parent session; the link to the new one is recorded there first.
-            session: Name of the new one.
+            session: Name of the new session.
             task: The subagent's task; shown in lists.
 
         Raises:
@@ -138,10 +139,10 @@ class Store(BlockingStore):
 
         Args:
             session: Its name.
-            missing_ok: Do nothing if there is none, so that the call can be repeated.
+            missing_ok: Do nothing if there is no such session, so that the call can be repeated.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such session.
             SessionHeldError: Another local process has it open.
         """
         self._run(self._body.delete(session, missing_ok=missing_ok))
@@ -151,7 +152,7 @@ class Store(BlockingStore):
 
         Args:
             session: A deleted session; by default all deleted ones.
-            older_than: Only those deleted longer ago than this by the store's clock.
+            older_than: Only sessions deleted longer ago than this by the store's clock.
 
         Returns:
             The names of the purged sessions.
@@ -174,7 +175,7 @@ class Store(BlockingStore):
         """Delete old sessions and prune checkpoints by a policy. One session that fails does not stop the others.
 
         Args:
-            policy: What to keep, and how long.
+            policy: What to keep, and for how long.
             dry_run: Only return what would be done; nothing is written.
             now: The time that ages are counted from; by default the current time.
             on_result: Called with each row as soon as it is done, for a log.
@@ -197,7 +198,7 @@ class Store(BlockingStore):
         Args:
             session: The session to copy.
             target: The store to copy to; by default this one.
-            name: Its name there; by default the same.
+            name: The name of the copy; by default the same.
             progress: Called with the number of records done.
 
         Raises:
@@ -227,8 +228,8 @@ class Store(BlockingStore):
             target: The place of the backup: another store, or an empty place. Only backups may write there.
             sessions: Names of single sessions; by default all, with those of namespaces below, and all parcels.
             delete: Remove content from the backup that this store no longer has: deleted sessions, and records that a
-                session lost when an older copy was restored over it. By default the first are kept, and the second
-                are an error in the row of the session.
+                session lost when an older copy was restored over it. By default deleted sessions stay in the backup,
+                and lost records are an error in the row of the session.
             on_result: Called with each row as soon as it is done.
             progress: Called with the number of bytes written so far.
 
@@ -259,7 +260,7 @@ class Store(BlockingStore):
             leaf: Called after the last draft; returns the node that the head points to.
             facts: Facts about the session: title, project, cwd, `created_ms`, ...
             policy: The policy that chooses what the model sees, now and when the session is continued.
-            origin: Called after that; returns facts about the file for the card: see `treering.importers.origin`.
+            origin: Called after `leaf`; returns facts about the file for the card: see `treering.importers.origin`.
             progress: Called with the number of records done.
 
         Raises:
@@ -273,7 +274,7 @@ class Store(BlockingStore):
         """Read all objects of a session and report all damage and oddities; changes nothing.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such session.
         """
         return self._run(self._body.verify(session))
 
@@ -284,8 +285,8 @@ class Store(BlockingStore):
 
         Args:
             session: The damaged session, by its exact name.
-            into: Name of the new one.
-            target: The store of the new one; by default this one.
+            into: Name of the new session.
+            target: The store of the new session; by default this one.
             progress: Called with the number of records done.
 
         Returns:
@@ -296,17 +297,18 @@ class Store(BlockingStore):
             ConflictError: A session of the new name exists.
             UsageError: The new name is that of the damaged session.
             CorruptError: Nothing can be read.
-            FormatVersionError: A newer version wrote some of it.
+            FormatVersionError: A newer version wrote a part of it.
         """
         return self._run(
             self._body.repair(session, into=into, target=target.place if target else None, progress=progress)
         )
 
     def reindex(self) -> Reindexed:
-        """Give each session a marker for lists, also of namespaces below, and remove those that no session names.
+        """Give each session a marker for lists, also in namespaces below, and remove markers that no session names.
 
-        Lists read markers where each session has one: a new store says so itself, another one after this call. It is
-        needed once for a store made by an earlier version, and after objects were copied or restored by hand.
+        Lists read markers only where the store says that each session has one: a new store says so from the start,
+        other stores after this call. It is needed once for a store made by an earlier version, and after objects were
+        copied or restored by hand.
 
         Raises:
             UnavailableError: The store does not answer; call again.
@@ -337,18 +339,19 @@ def open(
 
     Args:
         target: A folder, `s3://bucket/prefix`, `memory://name`, any fsspec URL or filesystem object.
-        path: Where the store lies in a filesystem object.
+        path: The path of the store in a filesystem object.
         namespace: A part of the store for one tenant.
-        single_writer: You promise that one process at a time writes here. Needed for stores without compare-and-swap.
+        single_writer: You promise that only one process at a time writes here. Needed for stores without
+            compare-and-swap.
         storage_options: Passed on to the client of a remote store.
         redactor: Gets every text before it is stored, and returns the text to store; see `treering.redact_patterns`.
             It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
             and repairs keep stored texts as they are.
-        observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. It is called by
-            whatever thread or event loop waited, and must not use the store. What it raises ends the call as an
-            interrupt would.
-        timeout: Seconds after which a request to S3 that has no answer fails, all its attempts included. What is sent
-            or received slowly takes longer, and a call may need several requests one after the other.
+        observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. The thread or
+            event loop that waited for the requests calls it. It must not use the store. If it raises, the call ends as
+            by an interrupt.
+        timeout: Seconds after which a request to S3 without an answer fails, with all its attempts. Slow uploads and
+            downloads may take longer, and a call may need several requests one after the other.
 
     Raises:
         UsageError: The target is none of these, or `timeout` is not positive.

@@ -50,22 +50,22 @@ class StoreBody:
     def namespaces(self) -> Steps[dict[str, Place]]:
         """The namespaces directly in this store, by name: those in which anything is stored, even if only a tombstone.
 
-        A name of more than about 100 characters is stored and listed as its hash: `=h` and 64 digits.
+        A name of more than about 100 characters is stored and listed as its hash: `=h` and 64 hex digits.
         """
         found = yield from store.inventory.namespaces(self._place.prefix, appends=self._place.driver.appends)
         return {name: self._place.at(prefix) for name, prefix in found.items()}
 
     def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> Job[Opened[Writer]]:
-        """Resume a session, or prepare to create it with its first record. Two reads, however long it is.
+        """Resume a session, or prepare to create it with its first record. Two reads, however long the session is.
 
         Args:
-            session: Any name; by default a new one is made up.
+            session: Any name; by default a new, random one.
             options: See `OpenOptions`.
 
         Raises:
             SessionHeldError: Another local process holds it, or with `claim` another worker has the lease.
             NotFoundError: The session does not exist, and `create` is false.
-            UsageError: An option is unknown or has no such value.
+            UsageError: There is no such option, or its value is not allowed.
             CorruptError: The session is damaged; run `treering verify`.
             UnavailableError: The store does not answer.
         """
@@ -79,7 +79,7 @@ class StoreBody:
             policy: The policy that chooses what the model sees; by default that of the newest checkpoint.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such session.
         """
         return self._place.look(session, policy)
 
@@ -96,9 +96,9 @@ class StoreBody:
         """One page of sessions, the most recently active first, from their cards alone.
 
         Args:
-            project: Only those of this project.
-            cwd: Only those with this working directory.
-            status: Only those with this status; empty: those without a status.
+            project: Only sessions of this project.
+            cwd: Only sessions with this working directory.
+            status: Only sessions with this status; empty: sessions without a status.
             limit: The maximum number of rows.
             after: `Sessions.after` of the page before.
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
@@ -117,7 +117,8 @@ class StoreBody:
 
         Args:
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
-            begins: Only those whose names begin so; of the others no card is read, unless their names are very long.
+            begins: Only sessions whose names begin with this text. No other cards are read, except those of sessions
+                with very long names.
         """
         place, count = self._place, store.catalogue.CARDS_AT_ONCE_MAX
         listings = yield from store.catalogue.list_cards(
@@ -133,8 +134,8 @@ class StoreBody:
         """The session that was active last, of a project or a working directory; None if there is none.
 
         Args:
-            project: Only those of this project.
-            cwd: Only those with this working directory.
+            project: Only sessions of this project.
+            cwd: Only sessions with this working directory.
             below: Include the namespaces in this store, however deep.
         """
         place, wanted = self._place, wanted_by(project, cwd)
@@ -145,7 +146,7 @@ class StoreBody:
 
         Args:
             parent: The parent session; the link to the new one is recorded there first.
-            session: Name of the new one.
+            session: Name of the new session.
             task: The subagent's task; shown in lists.
 
         Raises:
@@ -160,10 +161,10 @@ class StoreBody:
 
         Args:
             session: Its name.
-            missing_ok: Do nothing if there is none, so that the call can be repeated.
+            missing_ok: Do nothing if there is no such session, so that the call can be repeated.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such session.
             SessionHeldError: Another local process has it open.
         """
         try:
@@ -177,7 +178,7 @@ class StoreBody:
 
         Args:
             session: A deleted session; by default all deleted ones.
-            older_than: Only those deleted longer ago than this by the store's clock.
+            older_than: Only sessions deleted longer ago than this by the store's clock.
 
         Returns:
             The names of the purged sessions.
@@ -201,7 +202,7 @@ class StoreBody:
         """Delete old sessions and prune checkpoints by a policy. One session that fails does not stop the others.
 
         Args:
-            policy: What to keep, and how long.
+            policy: What to keep, and for how long.
             dry_run: Only return what would be done; nothing is written.
             now: The time that ages are counted from; by default the current time.
             on_result: Called with each row as soon as it is done, for a log.
@@ -231,7 +232,7 @@ class StoreBody:
         Args:
             session: The session to copy.
             target: The store to copy to; by default this one.
-            name: Its name there; by default the same.
+            name: The name of the copy; by default the same.
             progress: Called with the number of records done.
 
         Raises:
@@ -241,7 +242,7 @@ class StoreBody:
             CorruptError: The session is damaged; there is no copy.
             FormatVersionError: Its newest records can only be understood by a later version.
         """
-        from treering.storage.wrapper import innermost  # who opens a session does without
+        from treering.storage.wrapper import innermost  # opening a session does not need it
 
         where = target or self._place
         keys = where.keys(name or session)
@@ -269,8 +270,8 @@ class StoreBody:
             target: The place of the backup: another store, or an empty place. Only backups may write there.
             sessions: Names of single sessions; by default all, with those of namespaces below, and all parcels.
             delete: Remove content from the backup that this store no longer has: deleted sessions, and records that a
-                session lost when an older copy was restored over it. By default the first are kept, and the second
-                are an error in the row of the session.
+                session lost when an older copy was restored over it. By default deleted sessions stay in the backup,
+                and lost records are an error in the row of the session.
             on_result: Called with each row as soon as it is done.
             progress: Called with the number of bytes written so far.
 
@@ -301,7 +302,7 @@ class StoreBody:
             leaf: Called after the last draft; returns the node that the head points to.
             facts: Facts about the session: title, project, cwd, `created_ms`, ...
             policy: The policy that chooses what the model sees, now and when the session is continued.
-            origin: Called after that; returns facts about the file for the card: see `treering.importers.origin`.
+            origin: Called after `leaf`; returns facts about the file for the card: see `treering.importers.origin`.
             progress: Called with the number of records done.
 
         Raises:
@@ -320,7 +321,7 @@ class StoreBody:
         """Read all objects of a session and report all damage and oddities; changes nothing.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such session.
         """
         return maintenance.verify.verify_session(self._place.keys(session))
 
@@ -331,8 +332,8 @@ class StoreBody:
 
         Args:
             session: The damaged session, by its exact name.
-            into: Name of the new one.
-            target: The store of the new one; by default this one.
+            into: Name of the new session.
+            target: The store of the new session; by default this one.
             progress: Called with the number of records done.
 
         Returns:
@@ -343,7 +344,7 @@ class StoreBody:
             ConflictError: A session of the new name exists.
             UsageError: The new name is that of the damaged session.
             CorruptError: Nothing can be read.
-            FormatVersionError: A newer version wrote some of it.
+            FormatVersionError: A newer version wrote a part of it.
         """
         where = target or self._place
         if where is self._place and into == session:
@@ -367,10 +368,11 @@ class StoreBody:
         )
 
     def reindex(self) -> Steps[Reindexed]:
-        """Give each session a marker for lists, also of namespaces below, and remove those that no session names.
+        """Give each session a marker for lists, also in namespaces below, and remove markers that no session names.
 
-        Lists read markers where each session has one: a new store says so itself, another one after this call. It is
-        needed once for a store made by an earlier version, and after objects were copied or restored by hand.
+        Lists read markers only where the store says that each session has one: a new store says so from the start,
+        other stores after this call. It is needed once for a store made by an earlier version, and after objects were
+        copied or restored by hand.
 
         Raises:
             UnavailableError: The store does not answer; call again.

@@ -1,4 +1,4 @@
-"""`StreamWriter`: an answer that is being written, for blocking code. A thread of its own stores what waits."""
+"""`StreamWriter`: an answer that is being written, for blocking code. Its thread stores the waiting pieces."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
 class StreamWriter(StreamBody):
     """An answer that is being written. Use it as a context manager: the end of the block ends it.
 
-    What was written is stored within 100 ms on a disk, or as soon as it is 16 KB; in a bucket within 500 ms, by at most
-    two requests a second. An exception in the block leaves the stream open, as failed; see `Session.open_streams`.
+    Text is stored within 100 ms on a disk, or as soon as 16 KB wait; in a bucket within 500 ms, by at most two requests
+    a second. An exception in the block leaves the stream open, as failed; see `Session.open_streams`.
     """
 
     def __init__(self, live: Any, driver: Any, perform: Callable[..., Any]) -> None:  # by a session
         super().__init__(live, driver)
         self._perform = perform
         self._turn = threading.Lock()
-        """Had by who writes to the store."""
+        """Held while writing to the store."""
         self._woken = threading.Event()
         threading.Thread(
             target=_keep_storing, args=(weakref.ref(self), self._woken), name=f"treering-{live.id}", daemon=True
         ).start()
 
     def write(self, text: str) -> None:
-        """Go on with text. It is buffered when this returns, and stored soon; see `flush`.
+        """Add text. It is buffered when this returns, and stored soon; see `flush`.
 
         Raises:
             StreamLostError: Another writer took the stream over, or ended it.
-            UsageError: The stream has ended, or the text has half a character, or is too long.
+            UsageError: The stream has ended, or the text contains half a character, or the answer is too long.
         """
         self._take(TEXT, text)
 
     def thinking(self, text: str, *, signature: str = "") -> None:
-        """Go on with thinking; the last piece may have its signature. Errors as for `write`."""
+        """Add thinking; the last piece of it may have a signature. Errors as for `write`."""
         self._take(THINKING, text, signature=signature)
 
     def tool_call(self, arguments: str = "", *, id: str, name: str = "") -> None:  # noqa: A002  # as APIs call it
-        """Begin a call of a tool, or go on with its arguments. Errors as for `write`.
+        """Begin a call of a tool, or add to its arguments. Errors as for `write`.
 
         Args:
-            arguments: A piece of them; all pieces together are JSON.
-            id: Of the call; the same as before goes on with it.
-            name: Of the tool; only the first piece needs it.
+            arguments: A piece of the arguments; all pieces together are JSON.
+            id: The id of the call; the same id as before continues that call.
+            name: The name of the tool; only the first piece needs it.
         """
         self._take(TOOL_CALL, arguments, call=id, name=name)
 
     def flush(self) -> None:
-        """Store what was written; durable when it returns.
+        """Store all pieces written so far; durable when it returns.
 
         Raises:
             StreamLostError: Another writer took the stream over, or ended it.
-            UnavailableError: The store did not answer. `unsaved` may be stored or not; it is tried again.
+            UnavailableError: The store did not answer. The text in `unsaved` may be stored or not; it is tried again.
         """
         with self._turn:
             self._require_open()
@@ -79,24 +79,24 @@ class StreamWriter(StreamBody):
 
         Raises:
             StreamLostError: Another writer took the stream over, or ended it; nothing was recorded.
-            UnavailableError: The store did not answer; call it again. Further errors are those of `append`.
+            UnavailableError: The store did not answer; call `finish` again. Further errors are those of `append`.
         """
         return self._finish(StreamStatus.COMPLETE, **fields)
 
     def stop(self, **fields: object) -> Appended:
-        """End the answer where it is, as the user wished: the brief of its node says `stream: stopped`.
+        """End the answer early, because the user stopped it: the brief of its node says `stream: stopped`.
 
         Arguments and errors as for `finish`.
         """
         return self._finish(StreamStatus.STOPPED, **fields)
 
     def fail(self, reason: str) -> None:
-        """Give up: the stream stays open, and readers are told that it failed, and why.
+        """Give up: the stream stays open, and readers see that it failed, and why.
 
-        Then `continue_stream`, `keep_stream` or `discard_stream` end it.
+        Then `continue_stream`, `keep_stream` or `discard_stream` can end it.
 
         Args:
-            reason: For people; no part of the answer. At most 200 bytes of it are kept.
+            reason: A text for people, not a part of the answer. At most 200 bytes of it are kept.
 
         Raises:
             StreamLostError: Another writer took the stream over, or ended it.
@@ -121,7 +121,7 @@ class StreamWriter(StreamBody):
         self.give_up(f"{kind.__name__}: {error}")
 
     def give_up(self, reason: str) -> None:
-        """Give up as `fail` does, if it is not ended, and without an error: readers miss the signs of life, too."""
+        """Call `fail` unless the stream has ended, and raise no error: readers also notice missing signs of life."""
         try:
             if not self._ended:
                 self.fail(reason)
@@ -157,7 +157,7 @@ class StreamWriter(StreamBody):
         self._woken.set()
 
     def _store_if_due(self) -> float | None:
-        """Store what is due; return how long to wait before the next look, None: it has ended."""
+        """Store pieces that are due; return the seconds to wait before the next look, None if the stream has ended."""
         with self._turn:
             if self._ended or self._error is not None:
                 return None
@@ -167,14 +167,14 @@ class StreamWriter(StreamBody):
             try:
                 self._store()
             except UnavailableError:
-                pass  # it is tried again; `flush` and `finish` tell
+                pass  # it is tried again; `flush` and `finish` raise the error
             except TreeringError:
-                return None  # who writes next is told
+                return None  # the next call that writes raises the error
             return max(0.0, self._seconds_left())
 
 
 def _keep_storing(there: weakref.ref[StreamWriter], woken: threading.Event) -> None:
-    """Store what waits, and say that the writer lives, as long as anybody has it."""
+    """Store waiting pieces and signs of life while the writer object exists."""
     while (writer := there()) is not None:
         left = writer._store_if_due()  # noqa: SLF001  # the thread is a part of it
         del writer

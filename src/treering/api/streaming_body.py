@@ -1,4 +1,4 @@
-"""What writers of an answer have besides their calls: what was written so far, and when it is to be stored. No I/O."""
+"""The state of stream writers, without I/O: the answer so far, which pieces wait, and when to store them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from treering.session.verbs.streaming import Live
 from treering.storage.requests import Driver
 
 WINDOW_SECONDS: Final = 0.1
-"""What was written so long ago is stored, on a disk."""
+"""On a disk, a piece is stored when it is this old."""
 WINDOW_BYTES: Final = 16 * 1024
-"""And what is followed by so many bytes."""
+"""On a disk, pieces are also stored when this much waits."""
 REMOTE_SECONDS: Final = 0.5
-"""Between two writes to an object store: at most two requests a second."""
+"""Time between two writes to an object store: at most two requests a second."""
 RETRY_SECONDS: Final = 1.0
-"""After a write without an answer."""
+"""Time after a write without an answer until it is tried again."""
 UNSAVED_BYTES_MAX: Final = 1024 * 1024
-"""Whoever writes more waits until it is stored."""
+"""If more than this waits, a call that writes waits until it is stored."""
 
 
 class StreamBody:
@@ -34,17 +34,17 @@ class StreamBody:
         self._lock = Lock()
         self._unsaved_bytes = 0
         self._oldest: float | None = None
-        """When the oldest of what waits was written."""
+        """When the oldest waiting piece was written."""
         self._sent = uptime()
         """When the last write began."""
         self._trouble = False
-        """The last write had no answer."""
+        """A write is running, or the last one had no answer."""
         self._error: TreeringError | None = None
         self._ended = False
         self._pid = os.getpid()
 
     def __repr__(self) -> str:
-        """The id, and how far it is."""
+        """The id, the offset, and whether the stream has ended."""
         return f"<{type(self).__name__} {self.id!r} at {self.offset}{', ended' if self._ended else ''}>"
 
     @property
@@ -59,16 +59,16 @@ class StreamBody:
 
     @property
     def offset(self) -> int:
-        """Behind all that was written; see `follow_stream`."""
+        """The offset at the end of the answer so far; see `follow_stream`."""
         return self._live.answer.offset
 
     @property
     def unsaved(self) -> str:
-        """What of all that was written is not known to be stored."""
+        """The text that was written and is not known to be stored."""
         return "".join(piece.text for piece in self._live.tape.unsaved)
 
     def _add(self, kind: str, text: str, *, call: str = "", name: str = "", signature: str = "") -> bool:
-        """Take a piece; true if who writes has to wake up for it."""
+        """Add a piece; return whether the thread or task that stores pieces has to wake up for it."""
         with self._lock:
             self._require_open()
             piece = self._live.answer.add(kind, text, call=call, name=name, signature=signature)
@@ -83,8 +83,8 @@ class StreamBody:
         """Raise if nothing can be written any more.
 
         Raises:
-            StreamLostError: Another writer has it.
-            UsageError: It was ended, or begun by another process.
+            StreamLostError: Another writer took the stream over, or ended it.
+            UsageError: It has ended, or another process began it.
         """
         if self._error is not None:
             raise self._error
@@ -109,7 +109,7 @@ class StreamBody:
             self._sent, self._oldest, self._unsaved_bytes, self._trouble = uptime(), None, 0, True
 
     def _stored(self) -> None:
-        """Note that it is done."""
+        """Note that the write is done."""
         with self._lock:
             self._trouble = False
 

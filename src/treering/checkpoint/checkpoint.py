@@ -1,11 +1,12 @@
 """A checkpoint: the state and context from which an agent continues, and its entry in lists.
 
-Checkpoints form a tree of their own, by parents. In the journal each is a small record, a delta to its parent, see
-`treering.checkpoint.delta`; here it is resolved. `latest` holds a resolved one, as `encode_checkpoint` writes it.
+Checkpoints form a tree of their own, by parents. In the journal each is a small record, a delta of its parent, see
+`treering.checkpoint.delta`. Here checkpoints are resolved. `latest` holds a resolved one, as `encode_checkpoint` writes
+it.
 
 | field of the record | holds                                                                              |
 |---------------------|------------------------------------------------------------------------------------|
-| `id`, `parent`      | the checkpoint, and the one it is a change of                                        |
+| `id`, `parent`      | the checkpoint, and the checkpoint that it is a change of                            |
 | `head`, `target`    | the head it was made on, and that head's node                                        |
 | `brief`             | `full`, `label`, `step`, `metadata`, `needs`, each only if there is something to say |
 | `body`              | what changed, or all of it; see below                                                |
@@ -16,15 +17,15 @@ Values (state, manager, settings, messages edited inline) are JSON already and a
      "manager":{...},"policy":"default@1"}
 
 `set` and `drop` change keys of the state, `settings` and `unset` the settings of the context; `context` holds splices
-`[index, deleted, items]` of the parent's items. In `set` a patch may stand for a large value, see
-`treering.format.patch`. What did not change is left out. And a full record:
+`[index, deleted, items]` of the parent's items. In `set` a patch may replace a large value, see
+`treering.format.patch`. Unchanged parts are left out. A full record:
 
     {"full":true,"set":{"step":3},"keys":{"plan":"c4"},"context":["n7","n8"],"settings":{...},"manager_at":"c2",
      "policy":"default@1"}
 
-For the rest of the state, `keys` names the checkpoint whose record holds the value in its own `set`; `manager_at` does
-so for `manager`. `needs` in the brief names them, too, so that these records are read together with the full one. An
-item is the id of its node, or an object with `node` and a `view`, a `message` or both.
+For each other key of the state, `keys` names the checkpoint whose record holds the value in its own `set`; `manager_at`
+does so for `manager`. `needs` in the brief names these checkpoints, too, so that their records are read together with
+the full one. An item is the id of its node, or an object with `node` and a `view`, a `message` or both.
 """
 
 from collections.abc import Mapping
@@ -57,7 +58,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     manager_at: str | None = None
     policy: str | None = None
     pruned: bool = False
-    """The checkpoint was pruned and its body dropped, since no kept checkpoint needs it."""
+    """Whether the checkpoint was pruned and its body dropped, since no kept checkpoint needs it."""
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,7 +83,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_pruned(record: Record) -> bool:
-    """Whether it is a checkpoint whose body was dropped by pruning."""
+    """Whether a record is a checkpoint whose body was dropped by pruning."""
     if record.type != "checkpoint":
         return False
     try:
@@ -107,16 +108,16 @@ def write_form(form: msgspec.Struct) -> bytes:
 
 
 def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
-    """Decode what `write_form` wrote; fields of newer versions are ignored.
+    """Decode a form that `write_form` wrote; fields of newer versions are ignored.
 
     Raises:
-        CorruptError: It is not JSON, or its fields have other types.
+        CorruptError: The bytes are not JSON, or fields have other types.
     """
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # damaged, with a lone surrogate, or nested without end
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and a resume does not need it
 
     try:
         return msgspec.convert(_with_raws(json.loads(bytes(raw))), decoder.type)
@@ -125,8 +126,8 @@ def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
 
 
 def _join(value: object) -> bytes:
-    """Return JSON in ASCII, with what is raw embedded as it is and fields without a value left out."""
-    import json  # slow to import, and what resumes a session does without
+    """Return JSON in ASCII, with raw JSON embedded as it is, and without fields that have no value."""
+    import json  # slow to import, and a resume does not need it
 
     if isinstance(value, Raw):
         return bytes(value)
@@ -155,11 +156,11 @@ def _with_raws(value: object) -> object:
 
 
 def _field_with_raws(name: str, field: object) -> object:
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and a resume does not need it
 
     if name in _RAW_FIELDS:
         return _raw(field)
-    if name == "checkpoint":  # a form of its own, whose names are text and no values
+    if name == "checkpoint":  # a form of its own: it is read by itself, later
         return Raw(json.dumps(field).encode())
     if name in _RAW_MAPS and isinstance(field, Mapping):
         return {key: _raw(entry) for key, entry in field.items()}
@@ -167,11 +168,11 @@ def _field_with_raws(name: str, field: object) -> object:
 
 
 def _raw(value: object) -> Raw:
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and a resume does not need it
 
     encoded = json.dumps(value, separators=(",", ":")).encode()
     if is_erased(encoded) or is_patch(encoded):
-        return Raw(encoded)  # no value any more, or not yet
+        return Raw(encoded)  # not a value
     # Decoded and encoded again by `format.values`, bytes come out as they were first written.
     return Raw(encode(decode(encoded)))
 
@@ -192,20 +193,21 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = "default@1"
     """The policy that made the context; stored, so that a later policy does not change what is resumed."""
     label: str | None = None
-    """The label it was made with; a later label is a note in the transcript."""
+    """The label that it was made with; a later label is a note in the transcript."""
     step: int | None = None
     metadata: dict[str, object] = {}
     """Small values for lists."""
     time_ms: int = 0
     origins: dict[str, str] = {}
-    """By key of the state: the checkpoint whose record holds the value; without keys whose values no record holds, as
-    they were patched. Filled in when it is written."""
+    """By key of the state: the checkpoint whose record holds the value. Keys are missing whose values no record holds
+    as a whole, since they were patched. Filled in when the checkpoint is written."""
     manager_at: str | None = None
-    """The checkpoint whose record holds `manager`. Filled in when it is written."""
+    """The checkpoint whose record holds `manager`. Filled in when the checkpoint is written."""
     pending_bytes: int = 0
-    """Bytes of the deltas since the last full record. Filled in when it is written."""
+    """Bytes of the deltas since the last full record. Filled in when the checkpoint is written."""
     context_bytes: int = 0
-    """A lower bound of the bytes that the context takes in a full record. Filled in when it is written; not stored."""
+    """A lower bound of the bytes of the context in a full record. Filled in when the checkpoint is written; not
+    stored."""
 
 
 class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +227,7 @@ class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
     length: int
     """Bytes of the record."""
     needs: tuple[str, ...] = ()
-    """Of a full record: the checkpoints whose records hold values that it names, as many as its brief has room for."""
+    """For a full record: the checkpoints whose records hold values of its state, as many as its brief has room for."""
 
     def with_label(self, label: str | None) -> "CheckpointInfo":
         """Return the entry with a label given later."""
@@ -254,10 +256,10 @@ def entry_of(skeleton: Skeleton) -> CheckpointInfo:
 
 
 def chain_of(checkpoint: str, entries: Mapping[str, CheckpointInfo]) -> list[str]:
-    """Return the records that `checkpoint` is resolved from: a full one, then the changes down to itself.
+    """Return the ids of the records that `checkpoint` is resolved from: a full one, then the changes down to itself.
 
     Raises:
-        CorruptError: A record on the way is missing, or the parents go round in a circle.
+        CorruptError: A record on the way is missing, or the parents form a cycle.
     """
     chain: list[str] = []
     seen: set[str] = set()
@@ -272,7 +274,7 @@ def chain_of(checkpoint: str, entries: Mapping[str, CheckpointInfo]) -> list[str
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Return the whole checkpoint as JSON on one line; the bodies of its nodes are not part of it."""
+    """Return the whole checkpoint as JSON on one line; the payloads of its nodes are not part of it."""
     whole = Whole(
         id=checkpoint.id,
         parent=checkpoint.parent,
@@ -295,10 +297,10 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(raw: Raw | bytes) -> Checkpoint:
-    """Decode what `encode_checkpoint` returned.
+    """Decode a checkpoint that `encode_checkpoint` encoded.
 
     Raises:
-        CorruptError: `raw` is something else.
+        CorruptError: `raw` is not such a checkpoint.
     """
     whole = read_form(raw, WHOLE)
     items = decode_items(whole.context)
@@ -327,10 +329,10 @@ def _encode_dict(values: dict[str, object]) -> Raw | msgspec.UnsetType:
 
 
 def read_dict(raw: Raw | msgspec.UnsetType) -> dict[str, object]:
-    """Return the dictionary in `raw`; a field that is not there is an empty one.
+    """Return the dictionary in `raw`; for a missing field, an empty one.
 
     Raises:
-        CorruptError: It is something else.
+        CorruptError: `raw` is not a JSON object.
     """
     value = {} if raw is UNSET else decode(raw)
     if not isinstance(value, dict):

@@ -1,6 +1,6 @@
 """The working context: what the model sees, as references to nodes.
 
-Rule 1: every item names its node, also one whose message was edited inline, so that each message can be traced to it.
+Rule 1: every item names its node, even if its message was edited inline, so that each message can be traced to a node.
 Rule 2: a context is never stored as "the history from an offset". Items are listed one by one, and changes are splices
 of that list, exact to the byte.
 
@@ -21,18 +21,18 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     node: str
     view: str = ""
-    """The view that makes a message of the node's payload, see `treering.checkpoint.policy`; empty: the payload is
-    one."""
+    """The view that makes a message from the node's payload, see `treering.checkpoint.policy`; empty: the payload is
+    the message."""
     message: bytes | None = None
-    """JSON (`format.values`) of an inline edit: a message that replaces that of the view."""
+    """JSON (`format.values`) of an inline edit: a message that replaces the view's."""
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The messages a model is given, in order, and the settings it is asked with."""
+    """The messages that a model gets, in order, and the settings for its call."""
 
     items: tuple[Item, ...] = ()
     settings: dict[str, object] = {}
-    """Small JSON values: model, provider, thinking, mode and whatever else changes along a path."""
+    """Small JSON values: model, provider, thinking, mode and other settings that change along a path."""
 
     def with_items(self, items: Sequence[Item]) -> "Context":
         """Return a context with other items and the same settings."""
@@ -51,19 +51,19 @@ Splice: TypeAlias = tuple[int, int, tuple[Item, ...]]
 
 
 def without(context: Context, nodes: Collection[str]) -> Context:
-    """Return `context` without the items of some nodes, which were retracted."""
+    """Return `context` without the items of some (retracted) nodes."""
     return context.with_items([item for item in context.items if item.node not in nodes]) if nodes else context
 
 
 def without_messages(context: Context, nodes: Collection[str]) -> Context:
-    """Return `context` without the inline edits of some nodes, whose payloads were erased."""
+    """Return `context` without the inline edits of some (erased) nodes."""
     if not nodes or not any(item.message is not None and item.node in nodes for item in context.items):
         return context
     return context.with_items([Item(item.node, item.view) if item.node in nodes else item for item in context.items])
 
 
 def replace(context: Context, messages: Mapping[str, bytes]) -> Context:
-    """Return `context` with other messages (JSON) for some nodes, which were amended.
+    """Return `context` with other messages (JSON) for some (amended) nodes.
 
     A node with several items has one afterwards, in the place of the first; nodes without items get none.
     """

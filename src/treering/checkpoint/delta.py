@@ -1,23 +1,23 @@
 """Checkpoints as deltas: from a checkpoint to the small record that is stored.
 
-Rule 1: a key of the state is written only if its bytes changed, and a large value as a patch of the one before, if that
-is shorter by half; the context is written as splices. A record mentions nothing that did not change.
+Rule 1: a key of the state is written only if its bytes changed; a large value is written as a patch of the previous
+value, if the patch is shorter by half. The context is written as splices. A record has nothing that did not change.
 Rule 2: a full record is written when the deltas since the last one are larger than a full one, in which patched values
-count twice, so that one that only grows is not repeated; also for a checkpoint without a parent, and after navigation.
-Never after a fixed number: contexts differ in size by a factor of a thousand.
-Rule 3: a full record repeats no value of the state that a record holds: it names that record, in its brief, too. A
-reader follows one reference, never a chain. So it holds the values that were patched since they were written.
+count twice, so that a value that only grows is not repeated. A full record is also written for a checkpoint without a
+parent, and after navigation. Never after a fixed number: contexts differ in size by a factor of a thousand.
+Rule 3: a full record repeats no value of the state that another record holds: it names that record, in its brief, too.
+A reader follows one reference, never a chain. So a full record holds the values that were patched since they were
+written as a whole.
 Rule 4: if a full record would exceed the limit of a record and a delta would not, the delta is written. If both exceed
-it, the checkpoint is written in steps, each a delta to the one before.
+it, the checkpoint is written in steps, each a delta of the one before.
 
 Theory of operation
 -------------------
-A full record replaces the delta with which the sum of deltas would exceed it.
-So all full records together take no more bytes than all deltas, the replaced ones included. And reading a checkpoint
-takes one full record, deltas of no more bytes than two full records of that checkpoint, or one if no value was patched,
-and the values that the full record names.
+A full record replaces the delta with which the sum of deltas would exceed it. So all full records together take no more
+bytes than all deltas, the replaced ones included. Reading a checkpoint takes one full record, the values that it names,
+and deltas of no more bytes than two full records of that checkpoint, or one if no value was patched.
 
-`treering.checkpoint.resolve` reads what is written here.
+`treering.checkpoint.resolve` reads the records that are written here.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class Written(msgspec.Struct, frozen=True):
     """A checkpoint about to be recorded."""
 
     checkpoint: Checkpoint
-    """As `resolve` will return it."""
+    """The checkpoint as `resolve` will return it."""
     full: bool
     brief: bytes
     body: bytes
 
 
 def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False) -> Written:
-    """Return what to record for `new`: a delta to `parent`, or a full record if one is due.
+    """Return the record to write for `new`: a delta of `parent`, or a full record if one is due.
 
     Args:
-        parent: The checkpoint that `new.parent` names; None if it names none.
+        parent: The checkpoint that `new.parent` names; None if `new.parent` is None.
         new: The checkpoint; its `origins`, `manager_at` and `pending_bytes` are ignored.
         navigated: The head moved in another way than by an append.
 
@@ -76,7 +76,7 @@ def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False
     change = write_form(_change(parent, new, splices, patches))
     pending = parent.pending_bytes + len(change)
     repeated = patched_bytes(new) + sum([len(new.state[key]) for key in patches])
-    if outweighs(pending, new.context_bytes + 2 * repeated):  # else it need not be encoded as a whole to tell
+    if outweighs(pending, new.context_bytes + 2 * repeated):  # else no full record is due
         full = _whole(new)
         body = write_form(_full(full))
         if len(body) <= BODY_BYTES_MAX and outweighs(pending, len(body) + repeated):
@@ -92,7 +92,7 @@ def _written(new: Checkpoint, body: bytes, *, full: bool) -> Written:
 def write_steps(
     parent: Checkpoint | None, new: Checkpoint, *, new_id: Callable[[], str], navigated: bool = False
 ) -> list[Written]:
-    """Return what to record for `new`: one record, or several if it is too large for one. The last one is `new`.
+    """Return the records to write for `new`: one, or several if it is too large for one. The last one is `new`.
 
     Args:
         parent: As for `write`.
@@ -152,7 +152,7 @@ def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
     """Return where to split a sequence of values such that each part fits into a record.
 
     Args:
-        sizes: By value: its name for errors, and its bytes.
+        sizes: For each value: its name for errors, and its size in bytes.
 
     Raises:
         UsageError: A single value does not fit.
@@ -173,17 +173,17 @@ def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
 
 
 def patched_bytes(checkpoint: Checkpoint) -> int:
-    """Return the bytes of the values that no record holds."""
+    """Return the bytes of the values that no record holds as a whole."""
     return sum([len(value) for key, value in checkpoint.state.items() if key not in checkpoint.origins])
 
 
 def outweighs(changes_bytes: int, full_bytes: int) -> bool:
-    """Tell whether the deltas since the last full record are larger than a full one, which is then due."""
+    """Return whether the deltas since the last full record are larger than a full record, which is then due."""
     return changes_bytes > full_bytes
 
 
 def _settled(parent: Checkpoint | None, new: Checkpoint, context_bytes: int = 0) -> Checkpoint:
-    """Return `new` with its origins: those of the parent for values that did not change, else `new` itself."""
+    """Return `new` with its origins: the parent's origins for values that did not change, else `new` itself."""
     old, before = ({}, {}) if parent is None else (parent.state, parent.origins)
     changed = {key for key, value in new.state.items() if old.get(key) != value}
     origins = {key: new.id if key in changed else before[key] for key in new.state if key in changed or key in before}
@@ -203,19 +203,19 @@ def _settled(parent: Checkpoint | None, new: Checkpoint, context_bytes: int = 0)
 
 
 def _whole(new: Checkpoint) -> Checkpoint:
-    """Return `new` as a full record holds it: with the values that no other record holds."""
+    """Return `new` as a full record holds it: it becomes the origin of the values that no other record holds."""
     origins = {key: new.origins.get(key, new.id) for key in new.state}
     own = {key for key, origin in origins.items() if origin == new.id}
     return msgspec.structs.replace(new, state=_kept_first(new.state, own), origins=origins)
 
 
 def _kept_first(state: Mapping[str, bytes], own: Container[str]) -> dict[str, bytes]:
-    """Return a state in the order in which it is read: what other records hold, then what its own one holds."""
+    """Return a state in the order in which it is read: values in other records first, then values in its own record."""
     return {key: value for key, value in state.items() if key not in own} | dict(state)
 
 
 def _patches(parent: Checkpoint, new: Checkpoint) -> dict[str, bytes]:
-    """Return the patches that stand for changed values. What was erased is no value, and none is made of it."""
+    """Return the patches that replace changed values. An erased value is never patched, and never patched from."""
     patches = {}
     for key, value in new.state.items():
         old = parent.state.get(key)

@@ -1,13 +1,14 @@
-"""The walk along a path that all policies share, where what differs is data in tables; and the default policy.
+"""The walk along a path that all policies share, with tables for the differences; and the default policy.
 
 Rule 1: the latest compaction on the path replaces all items before it by its own items and those of the nodes it keeps.
-Older compactions contribute nothing, neither their summaries nor what they kept.
+Older compactions contribute nothing, neither their summaries nor the nodes that they kept.
 Rule 2: settings are folded over the whole path. No compaction removes them.
-Rule 3: `extend` returns what `build` would return, or None. It is called for each append, so it reads the new node and
-the items, never the path; of a node that is no compaction only the first items, so that many nodes together are cheap.
+Rule 3: `extend` returns the result of `build`, or None. It is called for each append, so it reads the new node and the
+items, never the path. For a node that is no compaction it reads only the first items, so that adding many nodes
+together is cheap.
 
-A policy of another program is a subclass that fills in the tables below. Where a program differs in a rule and not only
-in a name, its subclass overrides the one method that holds the rule.
+A policy of another program is a subclass that fills in the tables below. If a program differs in a rule and not only in
+a name, its subclass overrides the one method that holds the rule.
 
 The default policy, `default@1`.
 
@@ -53,19 +54,19 @@ class Walk:
     """A policy made of tables."""
 
     name: ClassVar[str]
-    """Under which it is registered and stored."""
+    """The name under which the policy is registered and stored."""
     shown: ClassVar[Mapping[str, str]] = {}
-    """Kinds of nodes that are messages, and the view each is seen through; other kinds show nothing."""
+    """Kinds of nodes that are messages, and the view through which each is seen; other kinds show nothing."""
     summary: ClassVar[str]
     """The view of a compaction."""
     front: ClassVar[frozenset[str]]
-    """The views of all that a compaction puts in front."""
+    """The views of all items that a compaction puts in front."""
     changes: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """By kind of node: the fields of its brief that are settings, and their names as settings.
+    """By kind of node: the fields of its brief that are settings, and the names of these settings.
 
     A field that the brief does not have, or has as null, sets null."""
     first_seen: ClassVar[int] = 2
-    """How many of the first items `extend` looks at for a node that is no compaction; see `Growth`."""
+    """How many of the first items `extend` reads for a node that is no compaction; see `Growth`."""
     own: ClassVar[frozenset[str]] = frozenset({""})
     """Views that show the message of a node itself; the other views show messages that the program made or altered."""
 
@@ -78,7 +79,7 @@ class Walk:
         return Context(self.edited(items, shown), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None if a compaction keeps from a node that shows no item.
+        """Return `build` of the longer path, or None if a compaction keeps messages from a node on that shows no item.
 
         Such a node may be outside the path, never shown (a change of model), or left out by an earlier compaction; only
         the path tells which.
@@ -96,16 +97,16 @@ class Walk:
         return None if first is None else Context((*head, *messages[first:]), settings)
 
     def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
-        """Return the items that a compaction puts in the place of what came before."""
+        """Return the items that a compaction puts in place of the earlier items."""
         return (Item(skeleton.id, self.summary),)
 
     def kept(
         self,
         path: Sequence[Skeleton],
         latest: int,
-        recorded: Recorded | None,  # noqa: ARG002  # for those that override it
+        recorded: Recorded | None,  # noqa: ARG002  # for subclasses that override it
     ) -> Sequence[Skeleton]:
-        """Return the nodes that the compaction at `latest` keeps: from the one it names, if that is on the path."""
+        """Return the nodes that the compaction at `latest` keeps: from the node it names on, if that is on the path."""
         kept = read_brief(path[latest]).get("kept")
         first = next((index for index in range(latest) if path[index].id == kept), latest)
         return path[first:latest]
@@ -118,7 +119,7 @@ class Walk:
         return (Item(skeleton.id, view),)
 
     def hides(self, skeleton: Skeleton) -> bool:
-        """Tell whether the brief of a node that could be shown keeps it out."""
+        """Return whether the brief of a node that could be shown keeps it out of the context."""
         brief = read_brief(skeleton)
         return brief.get("context") is False or (skeleton.kind == "branch_summary" and bool(brief.get("empty")))
 
@@ -130,14 +131,14 @@ class Walk:
         return items
 
     def settings(self, path: Iterable[Skeleton]) -> dict[str, object]:
-        """Return the settings at the end of a path; of several values the last one counts."""
+        """Return the settings at the end of a path; of several values of a setting the last one counts."""
         settings: dict[str, object] = {}
         for skeleton in path:
             settings = self.settle(settings, skeleton)
         return settings
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings after a node; the same object if it changes none."""
+        """Return the settings after a node; the same object if the node changes none."""
         names = self.changes.get(skeleton.kind)
         if names is None:
             return settings
@@ -149,7 +150,7 @@ class Walk:
         return dict(settings)
 
     def sent(self, messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
-        """Return those messages of a context that are sent to a model, in the order of sending.
+        """Return the messages of a context that are sent to a model, in the order of sending.
 
         Args:
             messages: As they were recorded.
@@ -158,7 +159,7 @@ class Walk:
         return sent(messages, keep_open=keep_open)
 
     def is_own(self, item: Item) -> bool:
-        """Tell whether an item is the unaltered message of its node."""
+        """Return whether an item is the unaltered message of its node."""
         return item.message is None and item.view.partition(":")[0] in self.own
 
 
@@ -171,7 +172,7 @@ class DefaultPolicy(Walk):
     shown = {"message": "", "branch_summary": "branch_summary@1", "custom_message": "custom_message@1"}  # noqa: RUF012
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings after a node: those that a change names, under its names."""
+        """Return the settings after a node: a change sets each field of its brief; null removes the setting."""
         if skeleton.kind not in _CHANGES:
             return settings
         changed = settings | read_brief(skeleton)

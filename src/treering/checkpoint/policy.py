@@ -1,7 +1,7 @@
 """Policies choose which nodes of a path the model sees; views turn their payloads into messages.
 
 A policy runs when a session is written, never when it is resumed: its result is stored. So a policy may change with a
-release. A view is named in stored contexts and must never change its result; another wording is a new view
+release. Stored contexts name views, so a view must never change its result; another wording is a new view
 (`summary@2`).
 
 The default policy is in `treering.checkpoint.policies`. The policies of a program are registered when its module is
@@ -31,7 +31,7 @@ class Recorded(Protocol):
     """The nodes of a session in the order in which they were recorded, whatever branch they are on."""
 
     def between(self, first: str, last: str) -> Sequence[Skeleton]:
-        """Return the nodes from `first` up to `last`, without `last`; none if either is missing."""
+        """Return the nodes from `first` up to `last`, without `last`; empty if either is missing."""
 
 
 class Policy(Protocol):
@@ -52,7 +52,7 @@ class Policy(Protocol):
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
         """Return the result of `build` for the path of `context` followed by `skeleton`.
 
-        None means that the whole path is needed: then the caller calls `build`.
+        None means that the whole path is needed: the caller then calls `build`.
         """
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
@@ -60,10 +60,10 @@ class Policy(Protocol):
 
 
 class Growth:
-    """A context to which nodes are added, one after the other: its items are copied once, and not for each node.
+    """A context to which nodes are added one after the other, so that its items are copied once and not for each node.
 
-    That takes a policy that says by `first_seen` how many of the first items its `extend` looks at for a node that is
-    no compaction. Whatever stands behind these, such a node then adds the same.
+    This requires that the policy has `first_seen`, which says how many of the first items its `extend` reads for a node
+    that is no compaction. Such a node then adds the same items, whatever items follow the first ones.
     """
 
     def __init__(self, policy: Policy, context: Context) -> None:
@@ -83,7 +83,7 @@ class Growth:
         return Context((*self._begun.items, *self._added), self._settings)
 
     def add(self, node: Skeleton) -> tuple[Item, ...] | None:
-        """Add a node and return its items; None if only `extend` can tell what becomes of the context."""
+        """Add a node and return its items; None if only `extend` can compute the new context."""
         if self._first is None or node.kind == "compaction":
             return None
         extended = self._policy.extend(Context(self._first, self._settings), node)
@@ -108,7 +108,7 @@ def extend_all(policy: Policy, context: Context, nodes: Iterable[Skeleton]) -> C
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The facts about a node that a view receives besides its payload."""
+    """The facts about a node that a view receives in addition to its payload."""
 
     node: str
     time_ms: int
@@ -116,14 +116,14 @@ class Seen(msgspec.Struct, frozen=True):
     links: Mapping[str, str]
     brief: Mapping[str, object]
     argument: str = ""
-    """What follows the colon in the name of the view, as in `tool.stripped@1:call_1`."""
+    """The text after the colon in the name of the view, as in `tool.stripped@1:call_1`."""
 
 
 class Sent(msgspec.Struct, frozen=True):
     """A message of a context that goes to a model."""
 
     at: int
-    """Its index among the messages of the context."""
+    """Index among the messages of the context."""
     message: object
 
 
@@ -136,13 +136,13 @@ _LOADERS: Final[list[Callable[[str], None]]] = []
 
 
 def find_policies_with(load: Callable[[str], None]) -> None:
-    """Set the function that is called with the first word of an unknown name, and registers the names that begin so."""
+    """Add a function that is called with the first word of an unknown name, and registers the names that begin so."""
     if load not in _LOADERS:
         _LOADERS.append(load)
 
 
 def register_view(name: str, view: View) -> None:
-    """Register `view` under `name`, which stored contexts keep for ever.
+    """Register `view` under `name`. Stored contexts have this name for ever.
 
     Raises:
         UsageError: Another view has the name.
@@ -162,10 +162,10 @@ def register_policy(policy: Policy) -> None:
 
 
 def find_policy(name: str) -> Policy:
-    """Return the policy registered under `name`, or one of those that come with Treering.
+    """Return the policy registered under `name`, or a policy of that name that comes with Treering.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such policy.
     """
     if name not in POLICIES:
         _load_family(name)
@@ -175,7 +175,7 @@ def find_policy(name: str) -> Policy:
 
 
 def render(view: str, payload: object, seen: Seen) -> object:
-    """Return the message that `view` makes of a node's payload; for the empty view, the payload itself.
+    """Return the message that `view` makes from a node's payload; for the empty view, the payload itself.
 
     Raises:
         FormatVersionError: The view is unknown in this process: a newer version or an extension wrote it.

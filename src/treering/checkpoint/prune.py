@@ -1,8 +1,8 @@
-"""Choose the checkpoints to prune, without breaking any that is kept.
+"""Choose the checkpoints to prune, without breaking any checkpoint that is kept.
 
 Rule 1: a kept checkpoint stays readable. It needs its chain of parents up to the nearest full record, and the records
-to which that full record refers for values of the state. Of the latter only the values are needed, not their chains.
-Rule 2: the newest checkpoint is always kept, since the next one is written as a delta to it.
+to which that full record refers for values of the state. Of these records only the values are needed, not their chains.
+Rule 2: the newest checkpoint is always kept, since the next one is written as a delta of it.
 
 A pruned checkpoint that is needed stays in the journal, but not in lists.
 """
@@ -18,25 +18,26 @@ from treering.errors import UsageError
 
 
 class KeepCheckpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Which checkpoints a prune keeps: all that any of the rules keeps."""
+    """Which checkpoints a prune keeps: each that any of these rules keeps."""
 
     last: int = 1
-    """The newest so many, at least 1."""
+    """The newest `last` checkpoints, at least 1."""
     newer_than_ms: int | None = None
-    """Those made at this time or later, in milliseconds since 1970."""
+    """Checkpoints made at this time or later, in milliseconds since 1970."""
     every_ms: int | None = None
-    """The newest of each interval of this length, so that old times stay reachable at a coarser step."""
+    """The newest checkpoint of each interval of this length, so that old times stay reachable at a coarser step."""
     labelled: bool = True
-    """Those with a label."""
+    """Checkpoints with a label."""
     heads: Collection[str] | None = None
-    """The newest of each of these heads, so that their branches can be continued; None: of every head there was.
+    """The newest checkpoint of each of these heads, so that their branches can be continued; None: of every head that
+    has or had checkpoints.
 
-    `Session.prune` also keeps what the current head and its own go on with."""
+    `Session.prune` also keeps the checkpoints that the current head and the handle's own head continue."""
     ids: Collection[str] = ()
-    """These; for example ones that got their label later."""
+    """The checkpoints with these ids; for example checkpoints that got their label later."""
 
     def __post_init__(self) -> None:
-        """Refuse limits without a meaning."""
+        """Raise if a limit is less than 1."""
         if self.last < 1 or (self.every_ms is not None and self.every_ms < 1):
             raise UsageError(f"pruning needs limits of at least 1. last={self.last}, every_ms={self.every_ms}")
 
@@ -46,20 +47,20 @@ class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     kept: tuple[str, ...]
     pruned: tuple[str, ...]
-    """No longer in lists."""
+    """Checkpoints that are removed from lists."""
     droppable: tuple[str, ...]
-    """Of the pruned: those whose bodies no kept checkpoint needs."""
+    """Pruned checkpoints whose bodies no kept checkpoint needs."""
 
 
 def plan(
     entries: Sequence[CheckpointInfo], references: Mapping[str, Collection[str]], keep: KeepCheckpoints
 ) -> PrunePlan:
-    """Return what may be pruned.
+    """Return which checkpoints may be pruned.
 
     Args:
         entries: All checkpoints of the session, in the order of positions.
         references: For every full record, the result of `needs`.
-        keep: What must stay.
+        keep: Which checkpoints must stay.
 
     Raises:
         UsageError: The references of a full record that is needed are missing.
@@ -79,7 +80,7 @@ def plan(
 
 
 def kept_by(entries: Sequence[CheckpointInfo], keep: KeepCheckpoints) -> set[str]:
-    """Return those of the checkpoints that the rules keep."""
+    """Return the ids of the checkpoints that the rules keep."""
     newest_of_head = {entry.head: entry.id for entry in entries if keep.heads is None or entry.head in keep.heads}
     newest_of_time = {entry.time_ms // keep.every_ms: entry.id for entry in entries} if keep.every_ms else {}
     return (

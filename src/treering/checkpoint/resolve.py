@@ -1,7 +1,7 @@
-"""Checkpoints from the small records that are stored, which `treering.checkpoint.delta` writes.
+"""Resolve checkpoints from the small records that `treering.checkpoint.delta` writes.
 
-`chain_of` returns the records of a checkpoint, `needs` those to which the first of them refers; `resolve` takes both.
-Each resume reads this way, and few of them write a checkpoint. So the two are apart.
+`chain_of` returns the records of a checkpoint, `needs` the records to which the first of them refers; `resolve` takes
+both. Reading and writing are separate modules, since every resume reads checkpoints and few resumes write one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NULL: Final = b"null"
 
 
 def needs(record: Record) -> frozenset[str]:
-    """Return the checkpoints to whose records a full record refers; a delta refers to none."""
+    """Return the ids of the checkpoints to whose records a full record refers; a delta refers to none."""
     body = read_form(record.body, BODY)
     origins = set(body.keys.values())
     return frozenset(origins if body.manager_at is None else origins | {body.manager_at})
@@ -37,11 +37,11 @@ def resolve(chain: Sequence[Record], lookup: Lookup, known: dict[str, Checkpoint
 
     Args:
         chain: A full record, then deltas; each is the parent of the next, see `chain_of`.
-        lookup: Returns the records that the full one `needs`.
-        known: Those of the chain that were resolved before; the others are added.
+        lookup: Returns the records that the full record `needs`.
+        known: Checkpoints of the chain that were resolved before, by id; the others are added.
 
     Raises:
-        CorruptError: A record does not fit the one before, or lacks a value to which another one refers.
+        CorruptError: A record does not fit the one before, or lacks a value to which another record refers.
     """
     done = {} if known is None else known
     checkpoint: Checkpoint | None = None
@@ -54,11 +54,11 @@ def resolve(chain: Sequence[Record], lookup: Lookup, known: dict[str, Checkpoint
 
 
 def apply_body(parent: Checkpoint | None, record: Record, lookup: Lookup) -> Checkpoint:
-    """Return the checkpoint that `record` holds; `parent` is ignored if the record is a full one.
+    """Return the checkpoint that `record` holds; `parent` is ignored if it is a full record.
 
     Raises:
-        NotFoundError: Pruning dropped the body, or one to which it refers.
-        CorruptError: The body is damaged or does not fit `parent`, or a record it refers to lacks the value.
+        NotFoundError: Pruning dropped the body, or a body to which it refers.
+        CorruptError: The body is damaged or does not fit `parent`, or a record that it refers to lacks the value.
     """
     body = _unpruned(record.id, read_form(record.body, BODY))
     if body.full:
@@ -132,17 +132,17 @@ def _applied(base: Checkpoint, body: Body, record: Record) -> Checkpoint:
 
 
 def _value(base: Checkpoint, key: str, raw: bytes) -> bytes:
-    """Return the value that a record says a key has."""
+    """Return the value of a key of the state by a record: as it is, or patched."""
     if not is_patch(raw):
         return raw
     from treering.format.patch import apply_patch  # few sessions have one
 
     old = base.state.get(key)
-    return old if old is not None and is_erased(old) else apply_patch(old, raw)  # it may hold a part of what was erased
+    return old if old is not None and is_erased(old) else apply_patch(old, raw)  # it may hold a part of the erased one
 
 
 def _context(base: Checkpoint, body: Body) -> tuple[Context, int]:
-    """Return the context of a record, and its least bytes."""
+    """Return the context of a record, and a lower bound of its bytes."""
     old = base.context
     forms = [form for form in body.context if not isinstance(form, tuple)]
     splices = [(form[0], form[1], decode_items(form[2])) for form in body.context if isinstance(form, tuple)]

@@ -1,4 +1,4 @@
-"""Erase payloads and state: from the session, from its forks, from everything in the store that holds them.
+"""Erase payloads and state: from the session, from its forks, and from all other objects in the store that hold them.
 
 Rule 1: copies are searched for before the tail is swapped, and again if another process wrote since. Copies are the
 record itself, the edits that amend it, the checkpoints that hold a message of it inline, and imported context edits.
@@ -6,8 +6,8 @@ Rule 2: a fork records a link in its parent, then takes its name, and then reads
 the fork by that link, or refuses the load that took the name. So a fork reads after the erasure, or is never created.
 Rule 3: the receipt is returned when a listing shows no object that may still hold the payload.
 Rule 4: all values that a key of the state ever had are erased, up to the current end of the journal: later values often
-repeat earlier ones. A fork made before loses all its values of the key, too; once, since values that an agent stores
-there afterwards are no copies. An erasure of the same time is recorded in the fork, also if it found nothing.
+repeat earlier ones. A fork made before the erasure loses all its values of the key, too, but only once: values that an
+agent stores there later are no copies. The fork records an erasure with the same time, even if it found nothing.
 """
 
 from __future__ import annotations
@@ -53,34 +53,35 @@ REASON_BYTES_MAX = 200
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased, and from where. A listing showed no object that may still hold it."""
+    """What was erased, and from which sessions. A listing showed no object that may still hold the payloads."""
 
     session: str
     ids: tuple[str, ...]
     """The nodes and notes whose payloads are erased, including those erased before."""
     state: tuple[str | None, ...] = ()
-    """The keys of the agent's state whose values are erased, likewise; None: the state of the conversation manager."""
+    """The keys of the agent's state whose values are erased, including those erased before; None: the state of the
+    conversation manager."""
     hashes: Mapping[str, str] = {}
     """SHA-256 of each payload as it was stored, by id."""
     time_ms: int
-    """When, in milliseconds since 1970."""
+    """When they were erased, in milliseconds since 1970."""
     reason: str = ""
     epoch: int
     """The number of erasures in this session."""
     records: int = 0
-    """Records that held a payload or a copy of one."""
+    """The number of records that held a payload or a copy of one."""
     segments: int = 0
-    """Segments that were rewritten."""
+    """The number of segments that were rewritten."""
     blobs_deleted: tuple[str, ...] = ()
     blobs_shared: tuple[str, ...] = ()
-    """Large parts that stay, because records that were not erased refer to them as well."""
+    """Blobs that stay, because records that were not erased refer to them as well."""
     streams: tuple[str, ...] = ()
-    """Answers that were being written: they are discarded, and what was stored of them is gone."""
+    """Answers that were being written: they are discarded, and their stored pieces are deleted."""
     forks: tuple[Receipt, ...] = ()
-    """Receipts of the sessions that copied it, or have it on their card as the task of a subagent."""
+    """Receipts of the sessions that copied a payload, or have it on their card as the task of a subagent."""
     missing: tuple[str, ...] = ()
-    """Such sessions that do not exist: deleted, or not created yet. The creation of a fork is refused; for a subagent
-    that starts later, erase the link again."""
+    """Forks and subagents' sessions that do not exist: deleted, or not created yet. The creation of such a fork is
+    refused; for a subagent that starts later, erase the link again."""
     unreachable: Mapping[str, str] = {}
     """Forks that could not be read, and why. Erase again when they can."""
     warnings: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ def erase(
         except NotFoundError as error:
             if error.kind != Kind.STREAM:
                 raise
-            streams.remove(name)  # it has just ended, as a node
+            streams.remove(name)  # it has just become a node
     names = tuple([name for name in ids if name not in streams])
     wanted = _Wanted(names, frozenset(keys | {None} if manager else keys))
     receipt = yield from _erase(writer, wanted, one_line(reason, REASON_BYTES_MAX), seen={writer.keys.session})
@@ -117,7 +118,7 @@ class _Wanted(NamedTuple):
 
 
 def erase_copies(keys: SessionKeys, policy: Policy, acts: Sequence[Erasure]) -> Steps[Receipt | None]:
-    """Repeat the erasures of another session in a copy; None if the copy has none of it.
+    """Repeat the erasures of another session in a copy; None if the copy has none of the erased records.
 
     Raises:
         NotFoundError: There is no such session.
@@ -155,7 +156,7 @@ def _erase(
 
 
 def _receipt(writer: Writer, names: tuple[str, ...], state: frozenset[str | None]) -> Steps[Receipt]:
-    """The receipt, from the marks left by erased payloads and values and from the newest erasure of them."""
+    """The receipt, from the tombstones of erased payloads and from the newest erasure of the payloads and values."""
     left = yield from _left(writer, names)
     told = [(each.time_ms, each.reason) for each in left.values()]
     told += [(act.time, act.reason) for act in writer.replica.burials.of_state() if not state.isdisjoint(act.state)]
@@ -178,8 +179,8 @@ def _fenced(
 
     Args:
         writer: The session.
-        wanted: What to erase.
-        reason: Why.
+        wanted: The payloads and keys to erase.
+        reason: The reason, shown in place of the payloads.
         copied: The erasure in another session that this one repeats; it is recorded even if nothing is found.
         facts: Fields of the card to empty, even if nothing is found.
     """
@@ -209,7 +210,7 @@ def _fenced(
             state=tuple(sorted(wanted.state, key=by_name)),
             end=writer.replica.view.end if wanted.state else 0,
         )
-        writer.replica.check()  # before starting what this handle could not finish
+        writer.replica.check()  # before the fence: a stopped handle could not finish the erasure
         view = yield from fence(writer.replica.view, erasure, nonce=new_nonce())
         if view is not None:
             writer.replica.absorb(view)
@@ -220,7 +221,7 @@ def _fenced(
 
 
 def _left(writer: Writer, names: Iterable[str]) -> Steps[dict[str, Erased]]:
-    """The marks left in place of the payloads."""
+    """The tombstones in place of the payloads, by id."""
     wanted = dict.fromkeys(names)
     rows = yield from rows_of(writer.replica, wanted.keys())
     places = {name: rows[name].at for name in wanted}
@@ -229,7 +230,7 @@ def _left(writer: Writer, names: Iterable[str]) -> Steps[dict[str, Erased]]:
 
 
 def finished(receipt: Receipt, keys: SessionKeys) -> Job[Receipt]:
-    """Remove leftovers that the driver keeps beside the objects, and add warnings for copies out of reach.
+    """Remove leftovers that the driver keeps next to objects, and add warnings about copies that cannot be erased.
 
     Args:
         receipt: The receipt so far.
@@ -265,14 +266,14 @@ def _with_forks(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -
         if isinstance(name := read_brief(note).get("fork"), str):
             links.setdefault(name, note.at)
     receipt = yield from _follow(writer, links, receipt, reason, seen)
-    if receipt.missing:  # their own links are gone with them, so their copies are found by the name of their parent
+    if receipt.missing:  # their links are gone with them, so forks of theirs are found by the name of the parent
         orphans = yield from _orphans(writer.keys.prefix, set(receipt.missing))
         receipt = yield from _follow(writer, dict.fromkeys(orphans), receipt, reason, seen)
     return (yield from _with_children(writer, receipt, reason, seen))
 
 
 def _with_children(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
-    """Erase the task on the cards of subagents whose link was erased: it has the same text."""
+    """Erase the task on the cards of subagents' sessions whose link was erased: it has the same text."""
     briefs = {note.id: read_brief(note) for note in (yield from notes_of(writer.replica, "link"))}
     linked = [briefs[name].get("child") for name in receipt.ids if name in briefs]
     done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
@@ -304,7 +305,7 @@ def _without_task(parent: Writer, session: str, reason: str) -> Steps[Receipt | 
 
 
 def _orphans(prefix: str, gone: Collection[str]) -> Steps[list[str]]:
-    """Sessions whose parent is one of these, or missing: they may have been copied from one of these."""
+    """Sessions whose parent is in `gone`, or does not exist: they may have been copied from a session in `gone`."""
     there = set[str]()
 
     def has_parent(row: SessionInfo) -> bool:
@@ -319,7 +320,7 @@ def _orphans(prefix: str, gone: Collection[str]) -> Steps[list[str]]:
 def _follow(
     writer: Writer, forks: Mapping[str, int | None], receipt: Receipt, reason: str, seen: set[str]
 ) -> Steps[Receipt]:
-    """Erase in forks, given by name with the position of their link; None if a session may not be a fork."""
+    """Erase in forks, given by name with the position of their link; None for sessions that may or may not be forks."""
     done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
     for fork, linked_at in forks.items():
         if fork in seen:
@@ -341,7 +342,7 @@ def _follow(
 
 
 def _is_child(writer: Writer, other: Writer) -> bool:
-    """Whether a session is a fork or a subagent's session of this one, by its card."""
+    """Whether another session is a fork or a subagent's session of this session, by its card."""
     return other.replica.state.card.parent_session == writer.keys.session
 
 
@@ -354,7 +355,7 @@ def _acts_for(writer: Writer, fork: Writer, linked_at: int | None) -> Steps[list
 
 
 def _shares_state(writer: Writer, other: Writer) -> Steps[bool]:
-    """Whether another session has a value that was erased here."""
+    """Whether another session has a value that was erased in this session."""
     keys = frozenset(key for act in writer.replica.burials.of_state() for key in act.state)
     if not keys:
         return False
@@ -370,7 +371,7 @@ def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
     keys = msgspec.structs.replace(parent.keys, session=session)
     attempts = Attempts(keys.latest)
     while attempts.another():
-        writer = Writer.visiting(keys, parent.replica.policy, shared=True)  # another process may have it open
+        writer = Writer.visiting(keys, parent.replica.policy, shared=True)  # another process may have the fork open
         try:
             yield from writer.open()
         except SessionDeletedError:
@@ -386,7 +387,7 @@ def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
 
 
 def _copies(writer: Writer, hashes: Mapping[str, str]) -> Steps[list[str]]:
-    """The nodes and notes that a session has with the erased payload, by hash: ids of imports are not unique."""
+    """The nodes and notes of a session with the erased payloads; hashes are compared, as ids of imports may recur."""
     rows = yield from rows_of(writer.replica, hashes.keys())
     places = {name: rows[name].at for name in hashes if name in rows}
     lines = yield from writer.replica.lines_at(list(places.values()))

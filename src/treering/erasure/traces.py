@@ -1,4 +1,4 @@
-"""Find all records that hold copies of given payloads, or values of given keys of the state."""
+"""Find all records that hold copies of given payloads, or values of given keys of the agent's state."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ RECORDS_AT_ONCE = 500  # lines in memory at a time
 
 
 def rows_of(replica: Replica, names: Collection[str]) -> Steps[dict[str, Skeleton]]:
-    """The nodes, notes and edits with these ids. In an imported session several may share one; a node comes first."""
+    """The nodes, notes and edits with these ids. Imported records may share an id; a node takes precedence."""
     return (yield from replica.ask(lambda lookup: lookup.records(names)))
 
 
 def notes_of(replica: Replica, kind: str | None = None) -> Steps[list[Skeleton]]:
-    """The notes of one kind, or of all."""
+    """The notes of one kind, or of all kinds."""
     return (yield from replica.ask(lambda lookup: lookup.notes(kind)))
 
 
 def edits_in_context(replica: Replica, names: Collection[str]) -> Steps[set[str]]:
-    """Imported nodes that replace a part of one of these messages, and hold the rest of it."""
+    """Imported nodes that replace a part of one of these messages, and hold the rest of the message."""
     edits = yield from replica.ask(lambda lookup: lookup.context_edits())
     briefs = {row.id: read_brief(row) for row in edits}
     return {name for name, brief in briefs.items() if brief.get("target") in names and brief.get("edit") != "retract"}
 
 
 def copies_in_notes(notes: Sequence[Skeleton], names: Collection[str]) -> set[str]:
-    """Notes that repeat the payload of one of these."""
+    """Notes that repeat the payload of one of these records."""
     return {note.id for note in notes if (note.links or {}).get("copy_of") in names}
 
 
 def require_erasable(replica: Replica, rows: Mapping[str, Skeleton], name: str) -> Steps[None]:
-    """Raise NotFoundError or UsageError unless there is a node or note of that name."""
+    """Raise NotFoundError or UsageError unless there is a node or note with this id."""
     row = rows.get(name)
     if row is None and (yield from replica.ask(lambda lookup: lookup.is_checkpoint(name))):
         raise UsageError(
@@ -74,15 +74,15 @@ class Search:
         self.names = names
         self.state = state
         self.epoch = epoch
-        """The number of erasures in the session when it began."""
+        """The number of erasures in the session when the search began."""
         self.records: list[tuple[int, str]] = []
         self.blobs: set[str] = set()
         self.held: set[str | None] = set()
         """Keys of the state in any checkpoint, including erased ones."""
         self.living: set[str] = set()
-        """SHA-256 of their values."""
+        """SHA-256 of the values of these keys that are not erased."""
         self.erased: set[str] = set()
-        """SHA-256 of their erased values."""
+        """SHA-256 of the erased values of these keys."""
         self._end = 0
 
     def go_on(self, writer: Writer) -> Steps[None]:
@@ -96,7 +96,7 @@ class Search:
                     self._take(line)
         while self._end < writer.replica.view.end:  # rule: fence-copies
             _, new = yield from read_lines(writer.keys, self._end, life=writer.replica.view.life)
-            seen = new[: writer.replica.view.end - self._end]  # later ones once the writer knows them
+            seen = new[: writer.replica.view.end - self._end]  # later records once the writer knows them
             for line in seen:
                 if self._may_hold(skeleton_of(line)):
                     self._take(line)
@@ -161,7 +161,7 @@ def _further_facts(notes: Sequence[Skeleton], names: set[str]) -> set[str]:
 
 
 def _gives_first_prompt(replica: Replica, names: set[str]) -> Steps[bool]:
-    """Whether one of these is the user's first message, or an earlier one without text."""
+    """Whether one of these nodes is the user's first message with text, or an earlier message without text."""
     for start in range(0, replica.view.end, RECORDS_AT_ONCE):
         lines = yield from replica.lines_at(range(start, min(start + RECORDS_AT_ONCE, replica.view.end)))
         for _, line in sorted(lines.items()):
@@ -184,5 +184,5 @@ def require_held(unknown: Collection[str | None]) -> None:
 
 
 def by_name(key: str | None) -> tuple[bool, str]:
-    """Sort keys of the state; the conversation manager's comes last."""
+    """A sort key for keys of the state; the conversation manager's comes last."""
     return key is None, key or ""

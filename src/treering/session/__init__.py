@@ -1,9 +1,9 @@
-"""Sessions: what users hold. Puts transcript and checkpoint together over one journal.
+"""Sessions: the transcript and the checkpoints of one conversation, over one journal.
 
 `state` folds the records into the current state of a session. `reader` and `writer` put together the parts of a session
 opened for reading or writing; `verbs` holds the operations on them. All are protocols without I/O: the facades in
-`treering.api` run them, blocking or asynchronously. A resume does without some
-modules; these are imported when they are first used.
+`treering.api` run them, blocking or asynchronously. Modules that a resume does not need are imported when they are
+first used.
 """
 
 from __future__ import annotations

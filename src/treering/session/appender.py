@@ -3,7 +3,7 @@
 Rule 1: records are built on the current state, sent, and folded into it only when they are known to be durable.
 Rule 2: an append with an unknown outcome is settled before the next one. It is never sent twice, and never forgotten.
 Rule 3: a handle of an exclusive session stops when another writer has recorded something. A handle of a shared session
-goes on beside the other writer's records: under the same parent, on a head of its own.
+continues next to the other writer's records: under the same parent, on a new head.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class BufferedCall(msgspec.Struct, frozen=True):
-    """What a buffered call does besides recording drafts: it ends a turn, or begins the conversation again."""
+    """The effect of a buffered call in addition to its drafts: it ends a turn, or begins the conversation again."""
 
     perform: Callable[[Any], None]
     """Called with the recording of the append, in place of a draft."""
     starts_over: bool = False
-    """The drafts before it are on another branch."""
+    """Whether the drafts before the call are on another branch."""
     state: Mapping[str, bytes] = {}
-    """Values that it sets, encoded; `drop` are the keys that it removes."""
+    """State values that the call sets, encoded; `drop` has the keys that it removes."""
     drop: Sequence[str] = ()
     manager: bytes | UnsetType | None = UNSET
 
@@ -54,10 +54,10 @@ class Buffered(msgspec.Struct, frozen=True):
     """A draft that a later append records."""
 
     draft: Draft
-    """A call has an empty one, with an id of its own."""
+    """For a call, an empty draft with an id of its own."""
     free_at: int | None = None
-    """How many records the session had when none of them had the id that the caller chose; None: nobody chose it, or
-    the caller knows that no other node gets it."""
+    """The number of records of the session when the id that the caller chose was last known to be free; None: the
+    caller chose no id, or knows that no other node gets it."""
     call: BufferedCall | None = None
 
 
@@ -66,17 +66,17 @@ class Planned(Protocol):
 
     records: list[Record]
     blobs: dict[str, bytes]
-    """Large parts, stored before the records that refer to them."""
+    """Blobs, stored before the records that refer to them."""
     buffered: tuple[Buffered, ...]
-    """Those that are buffered no longer once this append is recorded."""
+    """The buffered drafts that this append records."""
     moved: bool
-    """After the append, the handle moves to `head` and `node`."""
+    """Whether the handle moves to `head` and `node` after the append."""
     head: str
     node: str | None
     made: Checkpoint | None
-    """The last of its checkpoints."""
+    """The last checkpoint of the append."""
     caught_up: bool
-    """After the append, the handle moves to that checkpoint."""
+    """Whether the handle moves to that checkpoint after the append."""
 
 
 P = TypeVar("P", bound=Planned)
@@ -88,19 +88,19 @@ class Pending(msgspec.Struct, frozen=True):
     view: View
     by: str
     planned: Any
-    """The records it tried to write, a `Planned`."""
+    """The records that the append tried to write, a `Planned`."""
     stood: Mark
-    """Where the handle stood when they were sent."""
+    """The position of the handle when they were sent."""
 
 
 class Appender:
     """Sends the appends of one handle, one after the other.
 
     Args:
-        replica: What is in memory of the session.
-        blobs: Its large parts.
+        replica: The session in memory.
+        blobs: Its blobs.
         position: Where the handle stands.
-        upkeep: Seals and snapshots when an append makes them due.
+        upkeep: Seals, and writes `latest`, when an append makes that due.
         creation: Creates the session if it does not exist yet.
         options: How the session was opened.
         save: Makes a savepoint of the whole handle.
@@ -125,11 +125,11 @@ class Appender:
         self._options = options
         self._save = save
         self.buffered: tuple[Buffered, ...] = ()
-        """What waits to be recorded, see `holds_back`."""
+        """Drafts and calls that wait to be recorded, see `holds_back`."""
         self.found: set[str] = set()
-        """Ids in appends that had no answer, and turned out to be recorded: the caller may send them again."""
+        """Ids of appends that had no answer, and turned out to be recorded: the caller may send them again."""
         self.count = 0
-        """How many appends were sent."""
+        """The number of appends sent."""
         self.pending: Pending | None = None
         """The last append, if its outcome is unknown; see `settle`."""
 
@@ -140,14 +140,14 @@ class Appender:
 
     @property
     def unrecorded_here(self) -> tuple[Draft, ...]:
-        """Those of them that the session will stand behind."""
+        """The unrecorded drafts after which the session will stand, once they are recorded."""
         waiting = self._waiting
         again = [at for at, each in enumerate(waiting) if each.call is not None and each.call.starts_over]
         return tuple([each.draft for each in waiting[(again or [-1])[-1] + 1 :] if each.call is None])
 
     @property
     def calls(self) -> tuple[BufferedCall, ...]:
-        """What buffered calls will do besides."""
+        """The calls among the unrecorded drafts."""
         return tuple([each.call for each in self._waiting if each.call is not None])
 
     @property
@@ -159,7 +159,7 @@ class Appender:
         """Make sure that the session exists and that the outcome of the last append is known.
 
         Args:
-            records: The records to come; the summary of a newly created session is made of them.
+            records: The records to be appended next; the card of a newly created session is made from them.
         """
         self._replica.check()
         if not self._replica.exists:
@@ -169,11 +169,11 @@ class Appender:
             yield from self.settle()
 
     def settle(self) -> Steps[bool]:
-        """Find out the outcome of the last append, if it is unknown; true if it was recorded.
+        """Find out the outcome of the last append, if it is unknown; return whether the append turned out recorded.
 
         Raises:
             UnavailableError: The store still does not answer.
-            ConflictError: Another writer recorded something meanwhile, and this session is exclusive.
+            ConflictError: Another writer recorded something since, and this session is exclusive.
         """
         if self.pending is not None:
             pending = self.pending
@@ -186,24 +186,24 @@ class Appender:
                 if pending.planned.moved:  # the handle may have moved since, by a refresh
                     self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, pending.planned)
-            yield from self._position.ensure_context()  # the caller may only look
+            yield from self._position.ensure_context()  # the caller may only read
             return isinstance(outcome, journal.append.Landed)
         return False
 
     # append
 
     def write(self, plan: Callable[[], Steps[P]]) -> Steps[P]:
-        """Record what `plan` returns, all or nothing; `plan` is called again if the session changed meanwhile.
+        """Record the result of `plan`, all or nothing; `plan` is called again if the session changed before the append.
 
         Args:
-            plan: Reads the session as it is now, pins the records its context needs, and returns what to record. A
-                later call must not use what an earlier one found.
+            plan: Reads the session as it is now, pins the records that its context needs, and returns the records to
+                append. A later call must not use results of an earlier one.
 
         Returns:
             The last plan; its records are durable.
 
         Raises:
-            ConflictError: Another writer holds this session; nothing of ours was written.
+            ConflictError: Another writer holds this session; none of these records was written.
             UnavailableError: The store did not answer. The records may be in the journal; the next call finds out.
         """
         if self.pending is not None or not self._replica.may_append:
@@ -219,7 +219,7 @@ class Appender:
                 continue
             if self._moved_on(seen, end):  # rule: plan-anew
                 continue  # the session changed while this was planned
-            if not planned.records:  # everything it refers to is gone by now
+            if not planned.records:  # all objects that it refers to are gone by now
                 self.buffered = self.buffered[len(planned.buffered) :]
                 yield from self._keep_up()
                 return planned
@@ -259,10 +259,10 @@ class Appender:
         yield from self.begin(records)
 
     def _require_storable(self, records: Sequence[Record]) -> None:
-        """Refuse what cannot be recorded before anything is written for it.
+        """Refuse records that cannot be appended, before anything is written for them.
 
         Raises:
-            UsageError: A record is too large, or its brief is; or all of them are too much for one append.
+            UsageError: A record or its brief is too large, or all records together are too large for one append.
         """
         journal.append.require_one_append(self._replica.keys, [encode_record(record) for record in records])
 
@@ -296,7 +296,7 @@ class Appender:
     def _append_to_sealed(self, planned: Planned) -> Steps[Landed | Overtaken]:
         seen, end = self._replica.view, self._replica.state.end
         yield from self._upkeep.seal()
-        # Another writer replaced `latest`, so our copy of the tail may be outdated, too; or we read it, and it was.
+        # Another writer replaced `latest`, so this handle's tail may be outdated, too; or it was read again, and was.
         if self._replica.view.unsealed_lines or self._moved_on(seen, end):  # rule: plan-again
             now = yield from resume(self._replica.keys)
             now.require_same_life(self._replica.view.life)
@@ -309,10 +309,10 @@ class Appender:
         self.buffered = (*planned.buffered, *self.buffered)
 
     def _take(self, outcome: Landed | Overtaken, planned: Planned) -> None:
-        """Fold what the store holds now, and move the handle to where its append put it.
+        """Fold the records that the store has now, and move the handle to where its append put it.
 
         Raises:
-            ConflictError: Another writer recorded something in this exclusive session, and nothing of ours was written.
+            ConflictError: Another writer recorded something in this exclusive session, and this append was not written.
         """
         landed, state = isinstance(outcome, journal.append.Landed), self._replica.state
         moved = landed and planned.moved
@@ -328,7 +328,7 @@ class Appender:
             self._position.stand_on(newest if newest is not None and newest.id == planned.made.id else planned.made)
         if moved:
             self._position.head, self._position.node = planned.head, planned.node
-        elif stood and not foreign:  # an earlier append of ours may have arrived late
+        elif stood and not foreign:  # an earlier append of this handle may have arrived late
             # A seal may have read another writer's checkpoint before this.
             unseen = self._position.checkpoint_id not in (HERE, newest and newest.id)  # rule: seal-shows-nothing
             # rule: shown-stays
@@ -338,7 +338,7 @@ class Appender:
             self._replica.check()
 
     def _fold(self, outcome: Landed | Overtaken, made: Checkpoint | None) -> bool:
-        """Fold the new records; true if another writer recorded some of them."""
+        """Fold the new records; return whether another writer recorded some of them."""
         state, view = self._replica.state, outcome.view
         end = state.end
         if isinstance(outcome, journal.append.Landed) and outcome.records and end == outcome.first:
@@ -354,7 +354,7 @@ class Appender:
         return news.foreign
 
     def holds_back(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
-        """Whether the options of this session have `drafts` buffered for now."""
+        """Whether the options of this session say that `drafts` are buffered for now."""
         if self._options.durability == "turn" and not ends_turn:
             return True
         waits = self._options.first_write == "assistant" and not self._replica.exists  # as below; every append asks
@@ -362,11 +362,11 @@ class Appender:
 
     @property
     def waits_for_answer(self) -> bool:
-        """Whether nothing is written yet because no answer came."""
+        """Whether nothing is written yet, because the model has not answered."""
         return self._options.first_write == "assistant" and not self._replica.exists
 
     def _keep_up(self) -> Steps[None]:
-        """Seal if it pays, merge after many seals, renew the summary, and restore our context if the head moved.
+        """Seal if it pays, merge after many seals, renew the card, and restore the handle's context if the head moved.
 
         The append is durable already, so an error here must not look like a failed append.
         """

@@ -1,4 +1,4 @@
-"""The large parts of a session's messages (blobs) that one handle has in memory."""
+"""The blobs (large parts of messages) of a session that one handle has in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Blobs:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self.at_hand: dict[str, bytes | None] = {}
-        """Bytes by digest; None for one that is missing or damaged."""
+        """Bytes by digest; None for a blob that is missing or damaged."""
 
     def read(self, digest: str) -> Steps[bytes | None]:
         """One blob, or None if it is missing or damaged."""
@@ -45,8 +45,8 @@ class Blobs:
     def fetch(self, lines: Iterable[bytes], context: Context | None = None) -> Steps[None]:
         """Read the blobs that some records and a context's inline messages refer to, in parallel.
 
-        A missing or damaged one is remembered as missing. Those that neither these records nor the current context need
-        are forgotten.
+        A missing or damaged blob is remembered as missing. Blobs that neither these records nor the current context
+        need are forgotten.
         """
         wanted = _blobs_of(lines, context)
         if self.at_hand.keys() - wanted:
@@ -61,7 +61,7 @@ class Blobs:
         yield from self.fetch(self._shown_lines(), self._replica.state.context)
 
     def store(self, blobs: Mapping[str, bytes]) -> Steps[None]:
-        """Store blobs, durable when it returns; those in memory are stored already."""
+        """Store blobs, durable when it returns; blobs in memory are stored already."""
         new = [digest for digest in blobs if self.at_hand.get(digest) is None]
         if new:
             keys, life = self._replica.keys, self._replica.view.life
@@ -77,7 +77,7 @@ class Blobs:
 
 
 def in_runs(lines: Sequence[bytes]) -> Iterator[slice]:
-    """Cut lines into runs whose blobs have room in memory together: few each, or those of one line."""
+    """Cut lines into runs whose blobs fit in memory together: a run has few blobs, or is a single line."""
     first = count = 0
     for number, line in enumerate(lines):
         found = len(blobs_in(line))
@@ -99,7 +99,7 @@ def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:
 def _blob(answer: Answer, digest: str) -> bytes | None:
     """The bytes of a blob, checked against their digest; None if it is missing or does not match.
 
-    One damaged picture must not hide a conversation: a text note replaces it, and `verify` names the object.
+    A damaged picture must not hide a conversation: a text note replaces it, and `verify` names the object.
     """
     there = found_in(answer)
     return there.data if there is not None and sha256(there.data) == digest else None

@@ -1,4 +1,4 @@
-"""Read what records hold: nodes with their payloads, the context and state at any node. Never writes."""
+"""Read the contents of records: nodes with their payloads, the context and state at any node. Never writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     """The node it comes from."""
     message: Any
-    """The message itself: the node's payload, an edited one, or what a view makes of it."""
+    """The message itself: the node's payload, an edited message, or the result of a view."""
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -54,16 +54,16 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A node whose payload was read, but for its blobs."""
+    """A node whose payload was read, except for its blobs."""
 
     row: Skeleton
     mark: Shown
     line: bytes
-    """Its own line, or that of the edit which shows another payload."""
+    """Its own line, or the line of the edit that replaces its payload."""
 
 
 class Content:
-    """Reads what records hold, later edits applied."""
+    """Reads the contents of records, later edits applied."""
 
     def __init__(self, replica: Replica, blobs: Blobs) -> None:
         self._replica = replica
@@ -119,9 +119,9 @@ class Content:
         """Nodes with their payloads, later edits applied.
 
         Args:
-            rows: Of the nodes.
-            shown: What edits say of them, if that is known.
-            blobs: Put blobs in their places; else there are references.
+            rows: Skeletons of the nodes.
+            shown: Their labels and edits, if the caller knows them.
+            blobs: Put blobs in their places; else `BlobRef`s stand there.
         """
         found = yield from self.read(list(rows), shown)
         return (yield from self.made(found, blobs=blobs))
@@ -199,11 +199,12 @@ class Content:
 
         Args:
             node: The node; None is the place before the first one.
-            checkpoint: Start from this one, made at `node` or above; None: from none. By default from the nearest one.
-            head: The head that points there or will; checkpoints made on it take precedence.
+            checkpoint: Start from this checkpoint, made at `node` or above; None: from no checkpoint. By default start
+                from the nearest one.
+            head: The head that points to the node or will; checkpoints made on it take precedence.
             before: Ignore checkpoints and edits at this position or later.
-            part: Read only the messages of what this makes of the context.
-            state: Read the records that hold the state, too, which whoever moves there needs.
+            part: Read only the messages of the context that this function returns.
+            state: Read the records that hold the state, too: a handle that moves to the node needs them.
 
         Raises:
             NotFoundError: There is no such node or checkpoint.
@@ -216,7 +217,7 @@ class Content:
                 if checkpoint is not HERE or error.kind != Kind.CHECKPOINT or end == self._replica.state.end:
                     raise
             end = self._replica.state.end
-            yield from self._replica.catch_up()  # another writer pruned the checkpoint that we took for the nearest
+            yield from self._replica.catch_up()  # another writer pruned the nearest checkpoint
 
     def _restored(
         self,
@@ -231,7 +232,7 @@ class Content:
         entry, below = yield from self._replica.ask(lambda look: _start(look, node, checkpoint, head, before))
         found = (yield from self.load_checkpoint(entry.id)) if entry is not None else None
         extended = self._extended(found, below)
-        # The context of a checkpoint had its edits applied when it was made; nodes added behind it did not.
+        # The context of a checkpoint had edits applied when it was made; nodes added after it did not.
         done = found.context.nodes if found and extended is not None else ()
         since = dict.fromkeys(done, entry.at) if entry is not None else {}
         built = extended if extended is not None else (yield from self._built(node))
@@ -243,7 +244,7 @@ class Content:
         return Restored(node, context, lines, found)
 
     def _extended(self, found: Checkpoint | None, below: Iterable[Skeleton]) -> Context | None:
-        """The context of a checkpoint with the nodes behind it; None if it has to be computed from the whole path."""
+        """The context of a checkpoint with the nodes after it; None if it has to be computed from the whole path."""
         return extend_all(self._replica.policy, found.context, below) if found else None
 
     def _built(self, node: str | None) -> Steps[Context]:
@@ -291,7 +292,7 @@ class Content:
         return lines | {row.id: found[row.at] for row in rows}
 
     def _state_lines(self, checkpoint: Checkpoint | None) -> Steps[dict[str, bytes]]:
-        """Records of the checkpoints that hold state values which the newest state does not hold anyway."""
+        """Records of the checkpoints that hold state values, except values that the newest state holds as well."""
         if checkpoint is None:
             return {}
         newest = self._replica.state.checkpoint
@@ -309,10 +310,10 @@ class Content:
         return {entry.id: lines[entry.at] for entry in entries}
 
     def load_checkpoint(self, checkpoint: str) -> Steps[Checkpoint]:
-        """Read one checkpoint of any age: its record and those up to the last full one.
+        """Read one checkpoint of any age: its record and its ancestors' up to the nearest full one.
 
         Raises:
-            NotFoundError: There is none, or it was pruned.
+            NotFoundError: There is no such checkpoint, or it was pruned.
         """
         [found] = yield from self.load_checkpoints([checkpoint])
         return found
@@ -342,7 +343,7 @@ class Content:
 
 
 def _chains(look: Lookup, checkpoints: Sequence[str]) -> Steps[tuple[list[list[CheckpointInfo]], list[CheckpointInfo]]]:
-    """The chains of some checkpoints, and what the briefs of the full records say is needed beside."""
+    """The chains of some checkpoints, and the further checkpoints that the briefs of full records name as needed."""
     chains = yield from look.chains(checkpoints)
     here = {entry.id for chain in chains for entry in chain}
     beside = {name for chain in chains for name in chain[0].needs} - here

@@ -1,4 +1,4 @@
-"""Compute the context after new records where they do not determine it: the caller chose one, or they compact."""
+"""Compute the context after records that do not determine it: the caller chose a context, or a record compacts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from treering.transcript.graph import Graph
 
 
 def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_it_is: bool = False) -> Steps[Context]:
-    """Return the context that a caller chose; the records it needs are pinned in `latest`."""
+    """Return the context that a caller chose; the records that it needs are pinned in `latest`."""
     state, names = writer.replica.state, [node_of(wanted) for wanted in context]
     seen, lines = state.context, state.lines
     shown = {item.node: item for item in seen.items}
@@ -50,7 +50,7 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
 
 
 def _is_as_recorded(message: object, item: Item, line: bytes | None) -> bool:
-    """Whether a message is that of an item, told by its bytes: most are, and then nothing is decoded."""
+    """Whether a message equals that of an item, by its bytes: most do, and then nothing has to be decoded."""
     if item.view or line is None:
         return False
     try:
@@ -84,7 +84,7 @@ def in_order(context: Context, wanted: Sequence[str], own: Collection[str | None
 
 
 def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:
-    """How the policy shows nodes outside the context, later edits applied, with their records."""
+    """The items by which the policy shows nodes outside the context, later edits applied, with their records."""
     if not nodes:
         return Restored(writer.position.node, Context(), {}, None)
     index = yield from writer.replica.index()
@@ -102,7 +102,7 @@ def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:
 
 
 class _Recorded(NamedTuple):
-    """The nodes of a session, and behind them those that are about to be recorded."""
+    """The nodes of a session, followed by those that are about to be recorded."""
 
     graph: Graph
     new: list[Skeleton]
@@ -119,7 +119,7 @@ class _Recorded(NamedTuple):
 
 
 def compacted(writer: Writer, recording: Recording, place: Place) -> Steps[bool]:
-    """Make the context after a compaction known, or refuse the compaction; true if it took the whole path.
+    """Compute the context after a compaction, or refuse the compaction; return whether the whole path was needed.
 
     Raises:
         UsageError: The context would show the result of a tool call without the call.
@@ -138,11 +138,11 @@ def compacted(writer: Writer, recording: Recording, place: Place) -> Steps[bool]
 
 
 def rebuilt(writer: Writer, recording: Recording, *, as_it_is: bool = False) -> Steps[Context | None]:
-    """The context after new nodes that takes the whole path: a compaction keeps nodes that the context does not show.
+    """The context after new nodes, computed from the whole path: a compaction keeps nodes that the context lacks.
 
     Args:
         writer: The session.
-        recording: What is to be recorded.
+        recording: The records to be appended.
         as_it_is: Allow results without their calls.
     """
     index = yield from writer.replica.index()

@@ -22,15 +22,15 @@ from treering.storage.requests import Steps
 
 
 class Creation:
-    """Creates a session that does not exist yet, and remembers whether this handle did.
+    """Creates a session that does not exist yet, and remembers whether this handle created it.
 
     Args:
-        replica: What is in memory of the session.
-        content: What its records hold.
-        blobs: Its large parts.
+        replica: The session in memory.
+        content: Reads the contents of its records.
+        blobs: Its blobs.
         position: Where the handle stands.
         options: How the session was opened.
-        card: The summary of the new session.
+        card: The card of the new session.
         prepare: Called before this handle first writes to the store.
     """
 
@@ -53,17 +53,17 @@ class Creation:
         self.card = card if options.redaction is None else options.redaction.card(card)
         self._prepare = prepare
         self.is_new = False
-        """The session did not exist when this handle was opened, and no other writer created it since."""
+        """Whether the session did not exist when this handle was opened, and no other writer created it since."""
         self._absent = False
-        """There was no object of the session when this handle looked last."""
+        """Whether the store had no object of the session when this handle looked last."""
         self._lives: list[str] = []
-        """Generations that this handle tried to create: an earlier try may have succeeded without an answer."""
+        """Lives that this handle tried to create: an earlier try may have succeeded without an answer."""
 
     def expect(self, *, absent: bool = False) -> None:
-        """Start before the first node, of a session that does not exist yet.
+        """Stand before the first node of a session that does not exist yet.
 
         Args:
-            absent: Nothing of it is stored, not even what a deletion leaves.
+            absent: Nothing of it is stored, not even a tombstone.
         """
         self.is_new = True
         self._absent = absent
@@ -73,10 +73,10 @@ class Creation:
         self._position.follow_head()
 
     def create(self, records: Sequence[Record]) -> Steps[None]:
-        """Create the session, or go on in the one that another writer created.
+        """Create the session, or continue in it if another writer created it first.
 
         Args:
-            records: The records to come; the summary in lists is made of them.
+            records: The records to be appended next; the card is made from them.
 
         Raises:
             ConflictError: Another writer created it, and this handle is exclusive.
@@ -94,7 +94,7 @@ class Creation:
                 yield from self._replica.load()
                 yield from self._content.complete()
                 self.is_new = self._replica.view.life in self._lives
-                self._position.keep_head()  # still before the first node, beside the nodes of the other writer
+                self._position.keep_head()  # still before the first node, not on the other writer's nodes
                 return
             view = yield from resume(keys)
             if view.life not in self._lives:

@@ -1,12 +1,12 @@
-"""The fold of effects, calls that change something outside: those that began, and whose end is not recorded.
+"""The fold of unresolved effects: calls that change something outside, which began and whose end is not recorded.
 
-Rule 1: a call is made only after the note that it begins is durable. So a call without such a note was not made, and
-one with a note and without an end may have been made, or not: only the caller can find out.
-Rule 2: the ids of the two notes are made of the key and the number of the attempt, and an id names one record. So of
-two writers one begins, and of two ends one counts.
-Rule 3: effects belong to the session and not to a branch: going back does not undo what was done outside.
+Rule 1: a call is made only after the note that it begins is durable. So a call without such a note was not made. A call
+with such a note and without an end may or may not have been made: only the caller can find out.
+Rule 2: the ids of the two notes are made from the key and the number of the attempt, and an id names one record. So
+only one of two writers begins an attempt, and only one of two ends counts.
+Rule 3: effects belong to the session and not to a branch: going back does not undo changes outside.
 
-Unresolved ones are part of the state in `latest`, so they are known after a resume; the others are looked up.
+Unresolved effects are part of the state in `latest`, so they are known after a resume; others are looked up.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from treering.format.erasure import Burials, is_erased
 from treering.format.record import Skeleton, read_brief
 
 EFFECT: Final = "effect"
-"""Kind of the note that a call begins; its payload is what was said of the call."""
+"""Kind of the note that a call begins; its payload is the description of the call."""
 ABOUT: Final = "effect_about"
-"""Kind of a note whose payload replaces what was said of an unresolved one."""
+"""Kind of a note whose payload replaces the description of an unresolved effect."""
 DONE: Final = "effect_done"
-"""Kind of the note that it was made; its payload is the result."""
+"""Kind of the note that a call was made; its payload is the result."""
 FAILED: Final = "effect_failed"
-"""Likewise, with an error as the result."""
+"""Kind of the note that a call was made and failed; its payload is the error."""
 NOT_MADE: Final = "effect_not_made"
-"""Kind of the note that it was not made, so that it may begin again."""
+"""Kind of the note that a call was not made, so that it may begin again."""
 LINK: Final = "effect"
-"""Link of the other notes to the one with which the effect began."""
+"""Name of the link from the other notes to the note with which the effect began."""
 _ENDS: Final = frozenset({DONE, FAILED, NOT_MADE})
 _NOTHING: Final = Raw(b"null")
 
 UNRESOLVED_MAX: Final = 256  # each resume reads them
 ABOUT_BYTES_MAX: Final = 8 * 1024  # likewise
-KEY_BYTES_MAX: Final = 256  # a part of ids, which indexes hold
+KEY_BYTES_MAX: Final = 256  # keys are a part of ids, which indexes hold
 
 
 class UnresolvedEffect(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,14 +47,14 @@ class UnresolvedEffect(msgspec.Struct, frozen=True, omit_defaults=True):
     call: str
     time: int
     at: int
-    """Position of the note that `about` is of."""
+    """Position of the note that holds `about`."""
     node: str | None = None
-    """Where the session stood."""
+    """The session's current node when the call began."""
     about: Raw | UnsetType = UNSET
-    """What was said of it, encoded."""
+    """The description of the call, encoded."""
 
     def saying(self, body: Raw) -> UnresolvedEffect:
-        """Return the same with what the body of its note says of it."""
+        """Return a copy whose description is the body of a note."""
         nothing = is_erased(bytes(body)) or bytes(body) == b"null"
         return msgspec.structs.replace(self, about=UNSET if nothing else body)
 
@@ -68,12 +68,12 @@ def begin_id(number: int, key: str) -> str:
 
 
 def end_id(number: int, key: str) -> str:
-    """Return the id of the note with which it ends."""
+    """Return the id of the note with which an attempt ends."""
     return f"effect-end:{number}:{key}"
 
 
 def attempt_of(begin: str) -> tuple[int, str] | None:
-    """Return the number and the key in the id of a note that a call begins; None for an id of another kind."""
+    """Return the number and the key in the id of a note that a call begins; None for other ids."""
     word, _, rest = begin.partition(":")
     number, _, key = rest.partition(":")
     return (int(number), key) if word == "effect" and key and number.isascii() and number.isdigit() else None
@@ -81,7 +81,7 @@ def attempt_of(begin: str) -> tuple[int, str] | None:
 
 def folded(before: dict[str, Raw], note: Skeleton, body: Raw) -> dict[str, Raw]:
     """Return the unresolved effects, encoded, by the id of their note, after the next note of any kind."""
-    after = dict(before)  # a savepoint may hold the one before
+    after = dict(before)  # a copy, since a savepoint may hold `before`
     begin = (note.links or {}).get(LINK, "")
     if note.kind == EFFECT and (attempt := attempt_of(note.id)) is not None:
         call = read_brief(note).get("call")
@@ -95,7 +95,7 @@ def folded(before: dict[str, Raw], note: Skeleton, body: Raw) -> dict[str, Raw]:
 
 
 def decoded(effect: Raw) -> UnresolvedEffect:
-    """Return one of them."""
+    """Return an unresolved effect, decoded."""
     return read_form(effect, _EFFECTS)
 
 
@@ -104,17 +104,17 @@ def _encoded(effect: UnresolvedEffect) -> Raw:
 
 
 def buried(effects: dict[str, Raw], marks: Burials) -> dict[str, Raw]:
-    """Return them without what was erased."""
+    """Return unresolved effects without erased descriptions."""
     return told(effects, {at: _NOTHING for at in places_in(effects) if marks.places(at, at + 1)})
 
 
 def places_in(effects: dict[str, Raw]) -> list[int]:
-    """Return the positions of the notes that say something of them."""
+    """Return the positions of the notes that hold the descriptions of unresolved effects."""
     return [decoded(effect).at for effect in effects.values()]
 
 
 def told(effects: dict[str, Raw], bodies: Mapping[int, Raw]) -> dict[str, Raw]:
-    """Return them with what some bodies say of them, by position."""
+    """Return unresolved effects with the descriptions in some bodies, given by position."""
     return {
         begin: _encoded(known.saying(bodies[known.at])) if known.at in bodies else effect
         for begin, effect in effects.items()

@@ -1,7 +1,8 @@
 """Drafts of checkpoints that another program made, for importers.
 
 An importer cannot make a checkpoint: it knows neither the records nor the policy of a session. It passes a draft of
-the type `checkpoint` that says what the program had kept, and at which node; recording the draft makes the checkpoint.
+the type `checkpoint` with the state and context that the program kept, and the node. Recording the draft makes the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def checkpoint_draft(
     """Return the draft of a checkpoint. The nodes that it names must be among the drafts before it.
 
     Args:
-        node: The node at which the program made it.
+        node: The node at which the program made the checkpoint.
         context: What the model saw: nodes by id, or items whose message replaces the node's own.
         state: The agent's whole state.
         time_ms: When it was made, in milliseconds since 1970.
         manager: State of its conversation manager.
-        id: The program's own id of it, unique in the session.
-        label: A name to find it by.
+        id: The program's own id of the checkpoint, unique in the session.
+        label: A name to find the checkpoint by.
         metadata: Small JSON values for lists.
     """
     payload = {

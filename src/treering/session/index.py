@@ -18,16 +18,16 @@ from treering.transcript.heads import MOVERS, Heads, heads_of
 
 
 class Entries(Mapping[str, CheckpointInfo]):
-    """Entries of checkpoints by id; each is made of its row when it is looked at.
+    """Entries of checkpoints by id; each is made from its row when it is accessed.
 
     Args:
-        skeletons: Those of all records.
+        skeletons: The skeletons of all records.
     """
 
     def __init__(self, skeletons: Skeletons) -> None:
         self._skeletons = skeletons
         self.rows: dict[str, int] = {}
-        """Of each checkpoint the row that made it; in order."""
+        """The row of each checkpoint, in order."""
 
     def __getitem__(self, checkpoint: str) -> CheckpointInfo:
         return entry_of(self._skeletons[self.rows[checkpoint]])
@@ -48,7 +48,7 @@ class Entries(Mapping[str, CheckpointInfo]):
 
 
 class Index:
-    """Built from skeletons, extended as records are added. What is asked for is computed then, and kept up to date."""
+    """Built from skeletons, extended as records are added. Its parts are computed on demand, then kept up to date."""
 
     def __init__(self, skeletons: Skeletons | None = None) -> None:
         self._skeletons = Skeletons() if skeletons is None else skeletons
@@ -67,7 +67,7 @@ class Index:
         """One past the position of the last record."""
 
     def extend(self, skeletons: Iterable[Skeleton]) -> None:
-        """Take in the records that follow."""
+        """Add the records that follow."""
         self._skeletons.extend(skeletons)
         self.end = self._skeletons.end
 
@@ -80,7 +80,7 @@ class Index:
         return self._heads
 
     def _turns(self, first: int) -> Iterator[int]:
-        """Yield the rows that move heads; of nodes of one head behind each other only the first and the last."""
+        """Yield the rows that move heads; of consecutive nodes on one head only the first and the last."""
         rows = self._skeletons.rows(_moves, first)
         names = [self._skeletons.names[self._skeletons.codes[row]] for row in rows]
         moved = [name[3] if name[0] == "node" else None for name in names]
@@ -90,19 +90,19 @@ class Index:
 
     @property
     def checkpoints(self) -> Entries:
-        """In the order they were made; pruned ones are gone."""
+        """The checkpoints that were not pruned, in the order they were made."""
         self._take_checkpoints()
         return self._checkpoints
 
     @property
     def all_checkpoints(self) -> Entries:
-        """The pruned ones too: kept checkpoints may be deltas over them."""
+        """All checkpoints, also pruned ones: kept checkpoints may be deltas of them."""
         self._take_checkpoints()
         return self._all_checkpoints
 
     @property
     def pruned(self) -> dict[str, int]:
-        """Where checkpoints were pruned first."""
+        """The position at which each pruned checkpoint was first pruned."""
         self._take_checkpoints()
         return self._pruned
 
@@ -115,7 +115,7 @@ class Index:
         return self._edits
 
     def checkpoint_nodes(self) -> list[str | None]:
-        """The nodes of all checkpoints that were not pruned, once for each; without making an entry of each."""
+        """The nodes of all checkpoints that were not pruned, one for each checkpoint; makes no entries."""
         names, made, prunes = self._skeletons.ids, self._skeletons.rows(_is_checkpoint), self._skeletons.rows(_is_prune)
         pruned = dict(zip(self._skeletons.targets(prunes), prunes, strict=True))
         nodes = self._skeletons.targets(made)
@@ -143,7 +143,7 @@ class Index:
                 self._checkpoints.rows.pop(target, None)
 
     def _take_plain(self, rows: Sequence[int], targets: Sequence[str | None]) -> bool:
-        """Take in all checkpoints at once, if no two were made at one node: most sessions are read whole like that."""
+        """Add all checkpoints at once, if no two were made at one node: the usual case when a whole session is read."""
         first_at = dict(zip(targets, rows, strict=True))
         if len(first_at) < len(rows):
             return False
@@ -157,17 +157,17 @@ class Index:
         return [self._all_checkpoints[self._skeletons.ids[row]] for row in rows]
 
     def give_up(self, pruned: Mapping[str, int]) -> None:
-        """Take in where checkpoints were pruned behind the last record, if a session is shown as it was."""
+        """Add prunings after the last record, if a session is shown as of an earlier position."""
         self._take_checkpoints()
         for checkpoint in pruned.keys() & self._all_checkpoints.keys():
             self._pruned.setdefault(checkpoint, pruned[checkpoint])
             self._checkpoints.rows.pop(checkpoint, None)
 
     def checkpoint(self, checkpoint: str) -> CheckpointInfo:
-        """The record of a checkpoint that was not pruned.
+        """The entry of a checkpoint that was not pruned.
 
         Raises:
-            NotFoundError: There is none, or it was pruned.
+            NotFoundError: There is no such checkpoint, or it was pruned.
         """
         if checkpoint not in self.checkpoints:
             what = "was pruned" if checkpoint in self.pruned else "does not exist"
@@ -175,10 +175,10 @@ class Index:
         return self.checkpoints[checkpoint]
 
     def any_checkpoint(self, checkpoint: str) -> CheckpointInfo:
-        """The record of a checkpoint, also of a pruned one: kept checkpoints may be deltas over it.
+        """The entry of a checkpoint, also of a pruned one: kept checkpoints may be deltas of it.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such checkpoint.
         """
         if checkpoint not in self.all_checkpoints:
             raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
@@ -193,17 +193,17 @@ class Index:
             path: Rows of the nodes from a root down.
             head: The head that points to its end, or will; see `treering.session.nearest`.
             before: Ignore checkpoints made at this position or later.
-            heads: All heads, if the caller knows them; they say where each was placed.
+            heads: All heads with the places where they were placed, if the caller knows them.
         """
         found = self._nearest(reversed(path), head, before, heads)
         return (found.entry.id, len(path) - found.below) if found is not None else (None, 0)
 
     def checkpoint_above(self, row: int, *, head: str, heads: Heads) -> str | None:
-        """The checkpoint that holds the state at a node, given by its row; walks up no further than to that.
+        """The checkpoint that holds the state at a node; walks up no further than to the checkpoint's node.
 
         Args:
-            row: Of the node.
-            head: The head that points to it, or will; see `treering.session.nearest`.
+            row: The row of the node.
+            head: The head that points to the node, or will; see `treering.session.nearest`.
             heads: All heads.
         """
         found = self._nearest(self.graph.walk_up(row), head, None, heads)
@@ -212,7 +212,7 @@ class Index:
     def _nearest(
         self, upward: Iterable[int], head: str | None, before: int | None, heads: Heads | None
     ) -> Found | None:
-        """The checkpoint that holds the state at the first of some rows, each of which is above the one before."""
+        """The checkpoint that holds the state at the first of some rows; each row is the parent of the one before."""
         self._take_checkpoints()
         rows = iter(upward)
         first = next(rows, None)
@@ -227,7 +227,7 @@ class Index:
         """The depth in a path, given by rows, of the node that a checkpoint was made at.
 
         Raises:
-            NotFoundError: There is no such checkpoint, it was pruned, or it was made elsewhere.
+            NotFoundError: There is no such checkpoint, it was pruned, or it was made on another branch.
         """
         node = None if checkpoint is None else self.checkpoint(checkpoint).node
         if node is None:
@@ -238,7 +238,7 @@ class Index:
         raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind=Kind.BRANCH)
 
     def retracted_at(self, node: str) -> int | None:
-        """Position from which on `node` is hidden; None if it is shown."""
+        """The position of the edit that hides `node`; None if the node is shown."""
         hidden_at = None
         for edit in self.edits:
             if edit.kind == "retract" and edit.target == node:

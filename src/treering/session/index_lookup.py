@@ -38,7 +38,7 @@ class IndexLookup:
 
     def records(self, names: Collection[str]) -> Steps[dict[str, Skeleton]]:
         yield from ()
-        if set(names).isdisjoint(self._graph.skeletons.ids):  # as mostly, when an id is looked for that was chosen now
+        if set(names).isdisjoint(self._graph.skeletons.ids):  # the usual case of a newly chosen id
             return {}
         found = {row.id: row for row in (*self._index.edits, *self._graph.annotations.notes()) if row.id in names}
         found |= {name: self._graph.node(name) for name in names if name in self._graph}

@@ -1,4 +1,4 @@
-"""What callers are told of the lease of a session."""
+"""The lease of a session as callers see it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from treering.session.replica import Replica
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a session for itself, and how long: see `Session.claim`."""
+    """The lease of a session: which process has exclusive use of it, and for how long; see `Session.claim`."""
 
     number: int
-    """Greater than that of every lease of this session before: a fencing token for other systems."""
+    """Greater than the number of every earlier lease of this session: a fencing token for other systems."""
     holder: str
     """One line about the process that has it."""
     ttl: float
-    """After so many seconds without a sign of life another worker may take it over."""
+    """After this many seconds without a sign of life another worker may take it over."""
     until: datetime | None
-    """Nobody takes it over before that, by this computer's clock. None: another handle has it, which alone knows."""
+    """No other worker takes it over before this time, by this computer's clock. None: another handle has the lease, and
+    only that handle knows the time."""
 
 
 def lease_of(replica: Replica) -> Lease | None:
-    """Return the lease of a session as of the last read; None if nobody has it."""
+    """Return the lease of a session as of the last read; None if no worker has it."""
     if replica.known_view is None or not (there := replica.known_view.lease).by:
         return None
     own, until = replica.claim, None

@@ -1,7 +1,7 @@
-"""Load a session that does not exist yet: an import, a copy, a fork, what a repair saved.
+"""Load a session that does not exist yet: an import, a copy, a fork, or the records that a repair saved.
 
-Records go straight to segments in the folder of a generation that no reader knows yet; then `latest` is created, and
-the whole session exists at once. A load that is killed halfway leaves a folder without a session.
+Records go straight to segments in the folder of a life that no reader knows yet. Then `latest` is created, and the
+whole session exists at once. A load that is killed halfway leaves a folder without a session.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask, checked
 from treering.transcript.node import HERE, Draft
 
-SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; a load keeps that much in memory
+SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; a load keeps this much in memory
 
 
 class Loader:
@@ -50,8 +50,8 @@ class Loader:
     Args:
         keys: The session.
         policy: Chooses its working context.
-        card: Its card, without what is counted.
-        redaction: Applied to what is imported.
+        card: Its card, without counts.
+        redaction: Applied to imported drafts.
     """
 
     def __init__(self, keys: SessionKeys, policy: Policy, card: Card, redaction: Redaction | None = None) -> None:
@@ -62,7 +62,7 @@ class Loader:
         self._by = f"{self._nonce}.1"
         self.state = SessionState(card if redaction is None else redaction.card(card), policy)
         self.index = Index()
-        """Of all records so far; empty behind `expect_ordinary`."""
+        """The index of all records so far; empty after `expect_ordinary`."""
         self._ordinary = False
         self._context: frozenset[str] = frozenset()
         self._places: dict[str, int] = {}
@@ -72,18 +72,18 @@ class Loader:
         self._bytes = 0
         self._nodes: set[str] = set()
         self._others: set[str] = set()
-        """Ids of records that are no nodes."""
+        """Ids of records that are not nodes."""
         self._odd = False
-        """An id came twice, parents form a circle, or one is no node: readers of one segment might not see it."""
+        """Whether an id came twice, parents form a cycle, or a parent is no node: one segment might not show this."""
         self._segments: list[Segment] = []
         self._blobs: set[str] = set()
         self._mark = ""
-        """The mark behind the last segment."""
+        """The mark after the last segment."""
         self._seen: Registers | None = None
         self._redaction = redaction
         """Applied to imported records; copied records were stored before, and stay as they are."""
         self._held: Checkpoint | None = None
-        """The last imported checkpoint, which may become that of the head."""
+        """The last imported checkpoint, which may become the checkpoint of the head."""
         self._appends = 1
         self._copied: str | None = None
 
@@ -92,10 +92,10 @@ class Loader:
         return self.state.end
 
     def expect_ordinary(self, context: Iterable[str]) -> None:
-        """Keep no index of the records to come: each id occurs once, and each node is recorded behind its parent.
+        """Keep no index of the records to come: each id occurs once, and each node comes after its parent.
 
         Args:
-            context: The nodes of the context that `stand` will be given.
+            context: The nodes of the context that will be passed to `stand`.
         """
         self._ordinary = True
         self._context = frozenset(context)
@@ -103,7 +103,7 @@ class Loader:
     def add(self, record: Record) -> Steps[None]:
         """Add a record at the end; its position and its append are filled in.
 
-        Copied records of one append stay in one append: this shows which records came with an import.
+        Copied records of one append stay in one append, so that it remains known which records came with an import.
         """
         if record.by and record.by != self._copied:
             self._copied, self._appends = record.by, self._appends + 1
@@ -144,7 +144,7 @@ class Loader:
         return self._bytes >= SEGMENT_BYTES
 
     def add_draft(self, draft: Draft) -> Steps[None]:
-        """Record an imported draft; its parent is kept, even if it names no node."""
+        """Record an imported draft; its parent is kept, even if no node has that id."""
         if self._held is not None:
             yield from self._record_held()
         if draft.type == CHECKPOINT:
@@ -196,7 +196,7 @@ class Loader:
         )
 
     def add_blobs(self, blobs: Mapping[str, bytes]) -> Steps[None]:
-        """Store large parts in parallel, before the records that refer to them."""
+        """Store blobs in parallel, before the records that refer to them."""
         new = blobs.keys() - self._blobs
         if new:
             yield from self.take_name()
@@ -206,7 +206,7 @@ class Loader:
             self._blobs |= new
 
     def add_chunks(self, stream: str, chunks: Sequence[Chunk]) -> Steps[None]:
-        """Store the pieces of an answer that is being written, if the records that were added say so."""
+        """Store the pieces of an answer, if by the added records it is still being written."""
         if stream not in self.state.streams:
             return
         yield from self.take_name()
@@ -227,13 +227,13 @@ class Loader:
         self._lines, self._skeletons, self._bytes = [], [], 0
 
     def write_segment(self, first: int, end: int, marks: Marks, build: Callable[..., bytes]) -> Steps[Segment]:
-        """Write the records from `first` to `end`; they belong to the session once `begin_with` was told of them.
+        """Write the records from `first` to `end`; they belong to the session once they are passed to `begin_with`.
 
         Args:
             first: Position of the first record.
-            end: One past the position of the last one.
-            marks: Of these two.
-            build: Returns the segment, given its key by name.
+            end: One past the position of the last record.
+            marks: The marks before the first and after the last record.
+            build: Returns the segment; called with the keyword argument `key`.
         """
         name = SegmentName.marked(first, end, 0, new_nonce(), marks)
         key = self.keys.segment(self.life, name)
@@ -248,7 +248,7 @@ class Loader:
         Args:
             state: Folded from these records, with the working context.
             segments: Written by `write_segment`, in order.
-            mark: The mark behind the last one.
+            mark: The mark after the last segment.
         """
         self.state, self._segments, self._mark = state, list(segments), mark
 
@@ -258,7 +258,7 @@ class Loader:
             self._seen = yield from life.free_name(self.keys, nonce=new_nonce())
 
     def stand(self, head: str, node: str | None, kept: Checkpoint | None = None) -> Steps[None]:
-        """Point the head to a node, with a given context and state, or with those that the policy makes of the path.
+        """Point the head to a node, with a given context and state, or with the context that the policy makes.
 
         If the last imported record is a checkpoint made at that node, it is used.
         """
@@ -269,7 +269,7 @@ class Loader:
         yield from self.add(
             Record(
                 at=0, by="", type="head", kind="checkout", id=self.state.clock.new(), head=head, target=node,
-                brief=Raw(b'{"by":"load"}'),  # no navigation: branches beside the path were not left behind
+                brief=Raw(b'{"by":"load"}'),  # no navigation: other branches were not left behind by this move
             )
         )  # fmt: skip
         yield from self.seal()
@@ -322,7 +322,7 @@ class Loader:
         names = tuple(file_name(segment.key) for segment in self._segments)
         card = msgspec.structs.replace(self.state.card, segments=names if len(names) <= SEGMENTS_NAMED_MAX else ())
         born = life.Birth(self.end, self._mark, seen=self._seen)  # rule: load-looks-first
-        active_ms = min(card.updated or now_ms(), now_ms())  # lists show where it was active, not where it came in
+        active_ms = min(card.updated or now_ms(), now_ms())  # lists show when it was active, not when it was loaded
         return (
             yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, now_ms=active_ms, born=born)
         )

@@ -1,8 +1,8 @@
 """Questions about single nodes and checkpoints: pages, branches, the state at an old turn.
 
-There are two ways to answer them, with the same results. `row_lookup` reads the rows that a question is about, however
-long the session. `index_lookup` asks the whole index; it is used where that is in memory anyway, and where the records
-are not those of an ordinary session: ids that occur twice, children recorded before their parents.
+There are two ways to answer them, with the same results. `row_lookup` reads only the rows that a question is about,
+however long the session is. `index_lookup` uses the index of the whole session. It answers if the index is in memory
+anyway, and if the session is not ordinary: ids that occur twice, children recorded before their parents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from treering.transcript.graph import Page
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What notes and edits say of a node or a checkpoint."""
+    """The label and the edits of a node or a checkpoint."""
 
     label: str | None = None
     retracted: bool = False
@@ -31,17 +31,17 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Lookup(Protocol):
-    """The questions. Nodes and checkpoints are named by their ids; all raise `NotFoundError` for an unknown one."""
+    """The questions. Nodes and checkpoints are named by their ids; all raise `NotFoundError` for an unknown id."""
 
     ordinary: bool
-    """Whether it is known, with the answers, that each id occurs once and each node is recorded behind its parent."""
+    """Whether answers also prove that each id occurs once and that each node is recorded after its parent."""
 
     def node(self, node: str) -> Steps[Skeleton]:
         """A node."""
         ...
 
     def nodes(self, nodes: Iterable[str]) -> Steps[dict[str, Skeleton]]:
-        """Nodes by id; those that do not exist are left out."""
+        """Nodes by id; unknown ids are left out."""
         ...
 
     def all_nodes(self, nodes: Sequence[str]) -> Steps[list[Skeleton]]:
@@ -49,7 +49,7 @@ class Lookup(Protocol):
         ...
 
     def records(self, names: Collection[str]) -> Steps[dict[str, Skeleton]]:
-        """The nodes, notes and edits with these ids; of those that share one, a node first."""
+        """The nodes, notes and edits with these ids; of records that share an id, a node takes precedence."""
         ...
 
     def context_edits(self) -> Steps[list[Skeleton]]:
@@ -59,7 +59,8 @@ class Lookup(Protocol):
     def holders(self, names: Collection[str], *, state: bool) -> Steps[list[int]]:
         """The positions of all records that may hold the payloads of these nodes and notes, or values of the state.
 
-        They themselves, the edits about them, and checkpoints that may hold messages; with `state` all checkpoints.
+        These are the nodes and notes, the edits about them, and checkpoints that may hold messages; with `state` all
+        checkpoints.
         """
         ...
 
@@ -72,13 +73,13 @@ class Lookup(Protocol):
         ...
 
     def places(self, node: str | None) -> Steps[array[int]]:
-        """The positions of the nodes on the path to a node, in their order; none for None."""
+        """The positions of the nodes on the path to a node, in their order; empty for None."""
         ...
 
     def belonging(self, places: Sequence[int]) -> Steps[list[int]]:
-        """The positions of notes and edits about the nodes at `places`, which are in order, and about the session.
+        """The positions of notes and edits about the nodes at `places`, which are sorted, and about the session.
 
-        Without links and usage.
+        Notes of the kinds `link` and `usage` are left out.
         """
         ...
 
@@ -87,25 +88,25 @@ class Lookup(Protocol):
         ...
 
     def siblings(self, node: str) -> Steps[tuple[list[str], int]]:
-        """The children of the parent of a node, itself among them, and its index there."""
+        """The children of the parent of a node, including itself, and its index among them."""
         ...
 
     def newest_leaf(self, node: str) -> Steps[str]:
-        """The leaf that the newest children lead to, from a node downward; see `Graph.newest_leaf`."""
+        """The leaf reached from a node through the newest children; see `Graph.newest_leaf`."""
         ...
 
     def page(
         self, node: str | None, *, before: str | None, limit: int, retracted: bool
     ) -> Steps[tuple[Page, list[Shown]]]:
-        """A page, see `Graph.page`, and what notes and edits say of its nodes."""
+        """A page, see `Graph.page`, with the labels and edits of its nodes."""
         ...
 
     def shown(self, rows: Sequence[Skeleton], *, before: int | None = None) -> Steps[list[Shown]]:
-        """What notes and edits say of each row; those that retract at position `before` or later do not count."""
+        """The label and the edits of each row; retractions at position `before` or later do not count."""
         ...
 
     def edits(self, nodes: Sequence[str], *, before: int | None = None) -> Steps[dict[str, Shown]]:
-        """What edits say of nodes, by node; those that nothing was edited about may be left out."""
+        """The edits of nodes, by node; nodes without edits may be left out."""
         ...
 
     def last_compaction(self, node: str | None) -> Steps[str | None]:
@@ -117,7 +118,7 @@ class Lookup(Protocol):
         ...
 
     def all_checkpoints(self, checkpoints: Iterable[str]) -> Steps[list[CheckpointInfo]]:
-        """Checkpoints in the order asked for, also pruned ones: kept ones may be deltas over them."""
+        """Checkpoints in the order asked for, also pruned ones: kept ones may be deltas of them."""
         ...
 
     def chains(self, checkpoints: Sequence[str]) -> Steps[list[list[CheckpointInfo]]]:
@@ -125,7 +126,7 @@ class Lookup(Protocol):
         ...
 
     def labelled(self, checkpoints: Sequence[str]) -> Steps[list[CheckpointInfo]]:
-        """Checkpoints that were not pruned, in the order asked for, with the labels that they were given last."""
+        """Checkpoints that were not pruned, in the order asked for, with their last labels."""
         ...
 
     def is_checkpoint(self, checkpoint: str) -> Steps[bool]:
@@ -140,17 +141,17 @@ class Lookup(Protocol):
         """Checkpoints that were not pruned, with their last labels, oldest first: the newest `limit`, or all.
 
         Args:
-            before: Only those made before this checkpoint.
-            limit: How many at most.
+            before: Only checkpoints made before this one.
+            limit: The maximum number.
         """
         ...
 
     def labels(self) -> Steps[dict[str, str]]:
-        """Label by node or checkpoint, in the order in which they were given."""
+        """Labels by node or checkpoint, in the order in which they were given."""
         ...
 
     def notes(self, kind: str | None) -> Steps[list[Skeleton]]:
-        """Notes of one kind, or of all, oldest first."""
+        """Notes of one kind, or of all kinds, oldest first."""
         ...
 
     def nearest_checkpoint(
@@ -158,7 +159,7 @@ class Lookup(Protocol):
     ) -> Steps[tuple[CheckpointInfo | None, list[Skeleton]]]:
         """The checkpoint that holds the state at a node, and the nodes of the path below its node.
 
-        See `treering.session.nearest`. Without a checkpoint it is the whole path.
+        See `treering.session.nearest`. Without a checkpoint, the nodes of the whole path.
         """
         ...
 
@@ -166,16 +167,16 @@ class Lookup(Protocol):
         """The nodes of the path below the node that a checkpoint was made at; None: the whole path.
 
         Raises:
-            NotFoundError: There is no such checkpoint, it was pruned, or it was made elsewhere.
+            NotFoundError: There is no such checkpoint, it was pruned, or it was made on another branch.
         """
         ...
 
 
 def require_limit(limit: int | None, most: int) -> int:
-    """How many of `most` rows a limit leaves, None all.
+    """How many of `most` rows a limit allows; None allows all.
 
     Raises:
-        UsageError: It is less than 1.
+        UsageError: The limit is less than 1.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"a page needs a limit of at least 1. limit={limit}")
@@ -183,16 +184,16 @@ def require_limit(limit: int | None, most: int) -> int:
 
 
 def with_label(entry: CheckpointInfo, label: str | None) -> CheckpointInfo:
-    """A checkpoint with the label that it was given last, if it was given one."""
+    """A checkpoint with its last label, if it was given one."""
     return entry if label is None else msgspec.structs.replace(entry, label=label)
 
 
 def belongs(row: Skeleton) -> bool:
-    """Whether a record tells something of the node it is about, or of the session, that a copy of these has, too."""
+    """Whether a record about a node or a session also belongs to copies of these."""
     return row.type == "edit" or (row.type == "note" and row.kind not in ("link", "usage"))
 
 
 def holds(places: Sequence[int], at: int) -> bool:
-    """Whether a position is among sorted ones."""
+    """Whether a position is among sorted positions."""
     found = bisect_left(places, at)
     return found < len(places) and places[found] == at

@@ -1,12 +1,13 @@
-"""Which checkpoint holds the state at a node, decided walking up from that node.
+"""Find the checkpoint that holds the state at a node, walking up from that node.
 
-Rule 1: if the head points to the node, or has passed it since it was placed, it is the newest checkpoint made on this
-head at the deepest node above that has one: heads that meet on one node differ in state. If there is none, checkpoints
-of other heads count that were made before this head was placed.
-Rule 2: else it is the newest one at the deepest node that has one; of several there, one of this head takes precedence.
-Rule 3: pruned checkpoints count by the first rule, and not by the second. If the first one finds a pruned one, the
-second one decides, among those made before it was pruned: older checkpoints of this head, further up, may tell of a
-branch that it left when it was placed, and later ones of other heads change nothing here.
+Rule 1: if the head points to the node, or has passed it since the head was placed, the newest checkpoint made on this
+head counts, at the deepest node on the path that has one: heads that meet on one node differ in state. If this head has
+none, checkpoints of other heads count if they were made before this head was placed.
+Rule 2: otherwise the newest checkpoint counts at the deepest node that has one; of several there, a checkpoint of this
+head takes precedence.
+Rule 3: rule 1 considers pruned checkpoints, rule 2 does not. If rule 1 finds a pruned checkpoint, rule 2 decides among
+the checkpoints made before the pruning: older checkpoints of this head, further up, may belong to a branch that it left
+when it was placed, and later checkpoints of other heads change nothing here.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ class Found(NamedTuple):
 
     entry: CheckpointInfo
     below: int
-    """How many nodes of the path are below the one that it was made at."""
+    """The number of nodes of the path below the checkpoint's node."""
 
 
 class Nearest:
     """Decides step by step: `see` takes the checkpoints made at one node after the other, from the deepest up.
 
     Args:
-        heads: The heads of the session; it is known where each was placed.
+        heads: The heads of the session, with the places where they were placed.
         head: The head that points to the first node, or will.
         node: The first node; None is the place before the first one of the session.
         before: Ignore checkpoints made at this position or later.
@@ -45,26 +46,26 @@ class Nearest:
         """Where the head was placed, if the first rule applies."""
         self._end = before
         self._told: Found | None = None
-        """The checkpoint of the first rule, as far as it is decided."""
+        """The checkpoint by rule 1, once it is found."""
         self._gone: int | None = None
-        """The position where that one was pruned."""
+        """The position where that checkpoint was pruned."""
         self._kept: list[Found] = []
-        """The kept checkpoints seen, the deepest first, and of those at one node the one to be preferred."""
+        """The kept checkpoints seen, the deepest first; of those at one node the preferred one first."""
         self._seen = 0
 
     @property
     def found(self) -> Found | None:
-        """The checkpoint, after `see` returned true or took in all there are."""
+        """The checkpoint, after `see` returned true or has taken all checkpoints."""
         if self._passed is not None and self._gone is None:
             return self._told
         return next((each for each in self._kept if self._gone is None or each.entry.at < self._gone), None)
 
     def see(self, made: Iterable[CheckpointInfo], pruned: Mapping[str, int]) -> bool:
-        """Take in the checkpoints made at the next node above; true if that decides it.
+        """Add the checkpoints made at the next node above; return whether the result is decided.
 
         Args:
-            made: In the order they were made.
-            pruned: Where those of them were pruned that were; others may be among them.
+            made: The checkpoints in the order they were made.
+            pruned: Positions at which checkpoints were pruned, by id; may have further checkpoints.
         """
         there = [entry for entry in made if self._end is None or entry.at < self._end]
         kept = [entry for entry in there if entry.id not in pruned]
@@ -93,7 +94,7 @@ class Nearest:
 def has_passed(placed: Placed, head: str | None, tip: str | None, node: Skeleton | None) -> bool:
     """Whether a head points to `node`, or has passed it since it was placed.
 
-    From where it was placed a head only goes on from node to node that it records.
+    After it was placed, a head moves only to nodes that are recorded on it.
     """
     name = node.id if node is not None else None
     if name in (tip, placed.node):

@@ -1,4 +1,4 @@
-"""How a session is opened for writing: when checkpoints are made, and what is called before and after operations."""
+"""Options of a session opened for writing: when checkpoints are made, and the hooks called before and after events."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint is due when any of the rules that are set says so; without rules only explicit ones are made."""
+    """A checkpoint is due when any of these rules says so; without rules only explicit checkpoints are made."""
 
     every_turn: bool = False
     """When a turn ends."""
     every_nodes: int | None = None
-    """When so many nodes were added since the last checkpoint."""
+    """When this many nodes were added since the last checkpoint."""
     every_seconds: float | None = None
-    """When so much time passed since the last checkpoint; checked at each append."""
+    """When this many seconds passed since the last checkpoint; checked at each append."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that would make every or no append due by accident."""
+        """Raise if a limit is not positive: a checkpoint would be due at every append, or never."""
         for name, value in (("every_nodes", self.every_nodes), ("every_seconds", self.every_seconds)):
             if value is not None and not value > 0:
                 raise UsageError(f"schedule needs a positive limit. {name}={value!r}")
 
     @property
     def watches_appends(self) -> bool:
-        """A checkpoint may be due although no turn ended."""
+        """Whether a checkpoint may be due although no turn ended."""
         return self.every_nodes is not None or self.every_seconds is not None
 
     def due(self, *, now_ms: int, nodes_since: int, last_ms: int | None, turn_ended: bool) -> bool:
-        """Tell whether to make a checkpoint now; never without a new node, which would repeat the last one.
+        """Return whether to make a checkpoint now; never without a new node, since it would repeat the last one.
 
         Args:
             now_ms: The time, in milliseconds since 1970.
@@ -65,20 +65,20 @@ class Hook(Protocol):
 
 
 class CompactionHook(Protocol):
-    """A function that is asked before a compaction: it may let it be, give another one, or cancel it.
+    """A function that is called before a compaction, and may accept, replace or cancel it.
 
-    `treering.compaction(...)` is recorded in place of what was asked for, for example with a summary by another model;
-    False records nothing, and the call that wanted to compact goes on; None lets it be.
+    If it returns `treering.compaction(...)`, this is recorded in place of the requested compaction, for example with a
+    summary by another model. False records nothing, and the call that wanted to compact continues. None accepts it.
     """
 
     def __call__(self, facts: Mapping[str, object], /) -> Draft | Literal[False] | None: ...
 
 
 class MessageHook(Protocol):
-    """A function from the payload of a message to what is stored of it, for example without transient fields.
+    """A function that gets the payload of a message and returns the payload to store, e.g. without transient fields.
 
-    It must not change what it is given, and must return the same for the same message: one that is sent again is told
-    by its contents.
+    It must not change its argument, and must return the same payload for the same message: a message that is sent again
+    is recognised by its content.
     """
 
     def __call__(self, payload: Any, /) -> Any: ...
@@ -88,7 +88,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """One optional function per event; each is called with the facts named here."""
 
     before_append: MessageHook | None = None
-    """Not facts, but the payload of each message that `append` and `commit` are given."""
+    """Gets no facts, but the payload of each message that is passed to `append` and `commit`."""
     before_compaction: CompactionHook | None = None
     """summary, kept, tokens_before, tokens_after, details"""
     after_compaction: Hook | None = None
@@ -98,7 +98,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     after_navigation: Hook | None = None
     """kind, head, node, checkpoint"""
     before_checkpoint: Hook | None = None
-    """label, step; not called for automatic ones"""
+    """label, step; not called for automatic checkpoints"""
     after_checkpoint: Hook | None = None
     """checkpoint, node, label, step"""
     before_fork: Hook | None = None
@@ -113,7 +113,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(draft, payload=self.before_append(draft.payload))
 
     def compaction(self, asked: Draft) -> Draft | None:
-        """Return the compaction to record: what was asked for or what the hook gives, None if the hook cancels it.
+        """Return the compaction to record: the requested one or that of the hook; None if the hook cancels it.
 
         Raises:
             UsageError: The hook returned something else.

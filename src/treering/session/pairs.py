@@ -1,6 +1,6 @@
 """Make a context that providers accept: every tool call in it has its result, and every result its call.
 
-Records stay as they are. Messages that providers would refuse are left out when a context is returned, and a cut that
+Records do not change. Messages that providers would refuse are left out when a context is returned. A new context that
 would separate a result from its call is refused before anything is written. `treering.calls` pairs calls and results.
 """
 
@@ -56,7 +56,7 @@ def require_calls(
     Args:
         reader: The session.
         new: The new context.
-        current: Returns the current context, which most new ones are told without.
+        current: Returns the current context, which is needed only if a result has no call.
 
     Raises:
         UsageError: The call's node is missing; the message names it.
@@ -83,7 +83,7 @@ def _refuse_parted(shown: Collection[str], alone: Collection[tuple[str, str]], o
 
     Args:
         shown: The nodes of the new context.
-        alone: Its results without a call there: the node, and the id of the call.
+        alone: The results in it without a call: the node, and the id of the call.
         old: The current context, which may have the calls.
     """
     pairs = pairing(item.message for item in old).pairs

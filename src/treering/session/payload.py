@@ -1,4 +1,4 @@
-"""Convert between callers' values and what records hold: tagged values, blobs, unknown fields of foreign files, state.
+"""Convert between callers' values and bodies of records: tagged values, blobs, unknown fields of foreign files, state.
 
 A body is the payload, or a payload and its source, see `treering.format.pieces`, or the mark of an erased payload.
 """
@@ -24,7 +24,7 @@ def encode_payload(draft: Draft, *, inside: Collection[str] = ()) -> tuple[Raw, 
 
     Args:
         draft: The draft.
-        inside: Digests of large parts that stay in the body nevertheless: erased blobs.
+        inside: Digests of large parts that are not moved to blobs but stay in the body: those of erased blobs.
 
     Raises:
         UsageError: A value cannot be stored exactly; the message names its path.
@@ -52,7 +52,7 @@ def _encode_source(fields: dict[str, object], inside: Collection[str]) -> tuple[
 
 def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
     """Return the value that the caller recorded, or `Erased`; a missing blob becomes a text note."""
-    if b"$" not in body:  # as most: neither erased, nor with a source, nor with a blob
+    if b"$" not in body:  # true of most: neither erased, nor with a source, nor with a blob
         return values.decode(body)
     if is_erased(body):
         return erased_of(body)
@@ -66,7 +66,7 @@ def stored_payload(body: bytes) -> object:
 
 
 def preview_payload(body: bytes) -> object:
-    """Return the payload as far as the record holds it, or `Erased`: the beginnings of large texts, no other blobs."""
+    """Return the payload without its blobs, or `Erased`; of large texts it has the beginnings."""
     if is_erased(body):
         return erased_of(body)
     payload = values.decode(split_source(body)[1])
@@ -74,7 +74,7 @@ def preview_payload(body: bytes) -> object:
 
 
 def decode_source(body: bytes, stored: Mapping[str, bytes | None]) -> object | None:
-    """Return the fields of a foreign record that have no place of their own, or None; blobs as for `decode_payload`."""
+    """Return the fields of a foreign record that are not in the payload, or None; blobs as for `decode_payload`."""
     source, _ = split_source(body)
     if source is None:
         return None
@@ -88,17 +88,17 @@ def blobs_in(body: bytes) -> set[str]:
 
 
 def decoded_state(state: Mapping[str, bytes]) -> Mapping[str, Any]:
-    """State values as the agent handed them in; those that were erased are left out."""
+    """State values as the agent passed them; erased values are left out."""
     return MappingProxyType({key: values.decode(value) for key, value in state.items() if not is_erased(value)})
 
 
 def decoded_manager(manager: bytes | None) -> object:
-    """The state of a conversation manager as it was handed in; None if there is none, or it was erased."""
+    """The state of a conversation manager as it was passed; None if there is none, or it was erased."""
     return None if manager is None or is_erased(manager) else values.decode(manager)
 
 
 def erased_state(state: Mapping[str, bytes], manager: bytes | None) -> Mapping[str | None, Erased]:
-    """Return what remains of erased state values, by key; the key None is the state of the conversation manager."""
+    """Return an `Erased` for each erased state value, by key; the key None is the state of the conversation manager."""
     left: dict[str | None, Erased] = {key: erased_of(value) for key, value in state.items() if is_erased(value)}
     return MappingProxyType(left | ({None: erased_of(manager)} if manager is not None and is_erased(manager) else {}))
 
@@ -114,7 +114,7 @@ def first_prompt(body: bytes) -> str:
 
 def _said(payload: object) -> str:
     """The text of a message in the format of a program whose sessions are imported."""
-    from treering.transcript.parts import parts_of  # who resumes a session does not look for its first prompt
+    from treering.transcript.parts import parts_of  # resuming a session does not need it
 
     return " ".join(part.text for part in parts_of(payload) if part.kind == "text")
 

@@ -1,11 +1,14 @@
-"""Where a handle stands, and where its new records go: on its own head, or beside it if another writer moved that on.
+"""Where a handle stands, and where its new records go: on its own head, or on a new one if another writer moved that.
 
 Rule 1: a handle stands on a node and on a checkpoint: those that its caller saw when it opened, refreshed or navigated
-the session, and what the handle recorded since. Records of other writers, found by whichever call, change neither.
-Rule 2: the position of a handle is local to it: `latest` holds only what every reader gets by folding the records.
-Rule 3: new nodes continue the handle's node. If another writer moved the head on, they begin a head of their own.
+the session, or later ones that the handle recorded. Records of other writers, whichever call finds them, change
+neither.
+Rule 2: the position of a handle is local to it: `latest` holds only the state that every reader gets by folding the
+records.
+Rule 3: new nodes continue the handle's node. If another writer moved the head, they begin a new head.
 Rule 4: a checkpoint with content (state, context, a label, ...) continues the handle's checkpoint. If the head has a
-newer one with other content, the new one begins a head of its own: it may be based on what the newer one replaced.
+newer checkpoint with other content, the new one begins a new head: it may be based on values that the newer one
+replaced.
 Rule 5: records without such content conflict with nothing. A checkpoint made by a schedule continues the newest one.
 Rule 6: if the caller expects another place (`expect`, `expect_checkpoint`), the call raises and records nothing.
 """
@@ -27,11 +30,11 @@ from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Here
 
 Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, int, bool]
-"""What `Position.go_back` restores."""
+"""A saved position, which `Position.go_back` restores."""
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What the caller asked for and expects of the place."""
+    """The place that the caller asked for, and what the caller expects of it."""
 
     head: str | None = None
     """Record on this head instead of the handle's."""
@@ -40,7 +43,7 @@ class Wish(msgspec.Struct, frozen=True):
     expect_checkpoint: str | Here | None = HERE
     """The checkpoint that the caller expects to be the newest of the head."""
     merge: bool = False
-    """Apply the change of state to the newest state, whoever wrote that."""
+    """Apply the change of state to the newest state, whichever writer recorded it."""
 
     @property
     def is_particular(self) -> bool:
@@ -49,7 +52,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 ANYWHERE = Wish()
-"""The place where the handle stands, no expectations."""
+"""The place where the handle stands, without expectations."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -58,11 +61,11 @@ class Place(msgspec.Struct, frozen=True):
     head: str
     node: str | None
     own_head: bool = True
-    """The handle moves to the new records."""
+    """Whether the handle moves to the new records."""
     newest: Restored | None = None
     """The basis of a new checkpoint, if it is not the handle's own checkpoint."""
     caught_up: bool = True
-    """The caller knows the basis or allowed changing it unseen, so the handle moves to the new checkpoint."""
+    """Whether the caller knows the basis or allowed changing it unseen: the handle then moves to the new checkpoint."""
 
 
 class Position:
@@ -74,19 +77,19 @@ class Position:
         self._shared = shared
         self.head = ""
         self.node: str | None = None
-        """The node that the caller saw the head point to, whatever was appended to it since."""
+        """The node that the caller saw the head point to, whatever was appended to the head since."""
         self._basis: Checkpoint | Here | None = None
-        """The checkpoint that the caller saw; `HERE`: the newest one at this place, whichever that is."""
+        """The checkpoint that the caller saw; `HERE`: the newest checkpoint at this place."""
         self._seen = 0
-        """The epoch at which it was seen: it holds what was erased since."""
+        """The epoch at which it was seen: it may hold values that were erased since."""
         self.behind = False
-        """The head has a newer checkpoint than the handle."""
+        """Whether the head has a newer checkpoint than the handle."""
 
     # where it stands
 
     @property
     def checkpoint_id(self) -> str | Here | None:
-        """The checkpoint that this handle stands on; `HERE`: the newest one at this place, whichever that is."""
+        """The checkpoint that this handle stands on; `HERE`: the newest checkpoint at this place."""
         return self._basis if isinstance(self._basis, Here) else _id_of(self._basis)
 
     @property
@@ -102,7 +105,7 @@ class Position:
     # where it goes
 
     def follow_head(self, *, blindly: bool = False) -> None:
-        """Move to the node of the followed head; a side branch of ours has no head before its first node.
+        """Move to the node of the followed head, if that exists: a new side branch has no head before its first node.
 
         Args:
             blindly: The caller does not see the checkpoints that other writers committed there.
@@ -117,18 +120,18 @@ class Position:
             self._basis, self._seen, self.behind = state.checkpoint if folded else HERE, self._replica.epoch, False
 
     def follow_session(self) -> None:
-        """Follow the session's current head, whichever writer chose it; else a shared handle keeps its own head."""
+        """Follow the session's current head, whichever writer chose it. Without this a shared handle keeps its head."""
         self._replica.state.follow = None
         self.follow_head()
 
     def keep_head(self) -> None:
-        """Keep following this head, whichever one other writers make current."""
+        """Keep following this head, whichever head other writers make current."""
         if self._shared:
             self._replica.state.follow = self.head
 
     @property
     def is_known(self) -> bool:
-        """The context and the state at this position are known."""
+        """Whether the context and the state at this position are known."""
         state = self._replica.state
         if self._replica.known_view is None:
             return True
@@ -155,7 +158,7 @@ class Position:
     # where its records go
 
     def in_hand(self, *, says_state: bool = False) -> Place:
-        """The handle's head; or one beside it, if another writer moved it on, or changed its state as this will."""
+        """The handle's head; a new head if another writer moved it, or changed the state that this record changes."""
         there = self._replica.state.heads.heads.get(self.head)
         if there != self.node or (says_state and self.behind):
             return self._beside()
@@ -165,13 +168,13 @@ class Position:
         """Find where new records go; the context is known, see `ensure_context`.
 
         Args:
-            wish: What the caller asked for.
+            wish: The place that the caller asked for.
             says_state: The records change the agent's state.
             adds_nodes: The records include nodes.
             ends: The records may include a checkpoint.
 
         Raises:
-            HeadMovedError: The head or its newest checkpoint is not the one the caller expected.
+            HeadMovedError: The head's node or its newest checkpoint is not the one that the caller expected.
             NotFoundError: There is no head of that name.
         """
         heads = self._replica.state.heads.heads
@@ -212,12 +215,12 @@ class Position:
         return Place(name, there, newest=restored, caught_up=knows)
 
     def _says_the_same(self, newest: Restored) -> bool:
-        """Whether the newest checkpoint has the state that the caller saw: a writer came back, or set a label."""
+        """Whether the newest checkpoint has the state that the caller saw: a writer only went back, or set a label."""
         same_state = _state_of(self.checkpoint) == _state_of(newest.checkpoint)
         return same_state and self._replica.state.context == newest.context
 
     def _beside(self) -> Place:
-        """A new head beside the handle's; that one's name counts as taken even if nothing is recorded yet."""
+        """A new head at the handle's node. The name of the handle's head is taken even if nothing is recorded yet."""
         heads, name = self._replica.state.heads.heads, self.head
         if heads.get(name) == self.node:
             heads = heads | {name: self.node}
@@ -238,7 +241,7 @@ class Position:
     # savepoints
 
     def mark(self) -> Mark:
-        """Return what `go_back` needs to restore this position."""
+        """Return this position, so that `go_back` can restore it."""
         return self.head, self.node, self._basis, self._seen, self.behind
 
     def go_back(self, mark: Mark) -> None:

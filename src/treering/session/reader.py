@@ -48,7 +48,7 @@ class Readable(Protocol):
 
     @property
     def unrecorded_here(self) -> tuple[Draft, ...]:
-        """Those of them that the caller will stand behind."""
+        """The unrecorded drafts after which the caller will stand, once they are recorded."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class Readable(Protocol):
         ...
 
     def refresh(self) -> Steps[bool]:
-        """Read the session again; true if there is something new."""
+        """Read the session again; return whether anything is new."""
         ...
 
     def save(self) -> None:
@@ -101,17 +101,17 @@ class Reader:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The newest checkpoint there."""
+        """The newest checkpoint of the current head."""
         return self.replica.state.checkpoint
 
     @property
     def unrecorded(self) -> tuple[Draft, ...]:
-        """Nothing: a reader records nothing."""
+        """Empty: a reader records nothing."""
         return ()
 
     @property
     def unrecorded_here(self) -> tuple[Draft, ...]:
-        """Likewise nothing."""
+        """Empty: a reader records nothing."""
         return ()
 
     @property
@@ -135,7 +135,7 @@ class Reader:
         yield from self.content.complete()
 
     def refresh(self) -> Steps[bool]:
-        """Read it again; true if there is something new."""
+        """Read the session again; return whether anything is new."""
         if not self.replica.exists:
             yield from self.resume()
             return True
@@ -144,7 +144,7 @@ class Reader:
         return new or self.replica.state.end > end
 
     def look(self) -> Steps[None]:
-        """Bring it up to date: one conditional GET where nothing is new, as a rule answered without a body."""
+        """Bring the reader up to date: one conditional GET if nothing is new, usually answered without a body."""
         seen = self.replica.known_view
         if seen is not None and seen.tail_version:
             (answer,) = yield (Get(self.keys.tail, unless=seen.tail_version, register=True),)

@@ -1,4 +1,4 @@
-"""Record drafts in one append, and a checkpoint with them if one is asked for or due."""
+"""Record drafts in one append, with a checkpoint if the caller asks for one or the schedule makes one due."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _BUFFERED = "all that was buffered still is; take this one out with `discard`, a
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call added to the conversation."""
+    """The nodes and the checkpoint that one call added to the conversation."""
 
     nodes: tuple[str, ...]
-    """Ids of the new nodes, in order; one that was recorded before, by a call without an answer, is named again."""
+    """Ids of the new nodes, in order, including nodes that an earlier call without an answer recorded."""
     head: str
-    """The head that the last of them is on: a new one, where another writer of a shared session was first."""
+    """The head that the last node is on: a new one, if another writer of a shared session was first."""
     checkpoint: str | None = None
-    """The checkpoint made; None if none was due and the call had nothing to keep but messages."""
+    """The checkpoint made; None if none was due and the call had only messages."""
 
     @property
     def node(self) -> str:
         """The last node.
 
         Raises:
-            IndexError: There is none: a `commit` without messages, or no call was open.
+            IndexError: There are no nodes: a `commit` without messages, or no open call to close.
         """
         return self.nodes[-1]
 
@@ -65,12 +65,12 @@ def record(
 
     Args:
         writer: The session.
-        drafts: What to record.
+        drafts: The drafts to record.
         changed: The content of the checkpoint.
         wish: The place that the caller asked for.
         new_ids: As for `commit`.
-        here: The drafts refer to the node where the session stands.
-        allowed: Raises if they may not be recorded in the session as it is now. They are not put off then.
+        here: The drafts refer to the session's current node.
+        allowed: Raises if they may not be recorded in the session as it is now. With it, drafts are not buffered.
     """
     if writer.appender.pending is not None:
         yield from writer.appender.settle()
@@ -91,7 +91,7 @@ def record(
     except UsageError as error:
         if error.kind != Kind.APPEND_TOO_LARGE or not writer.appender.buffered:
             raise
-        yield from flush(writer)  # what is buffered goes first
+        yield from flush(writer)  # buffered drafts are recorded first
         done = yield from writer.appender.write(planned)
     heads, last = {each.id: each.head for each in done.records}, done.ids[-1] if done.ids else ""
     head = heads.get(last, "") if not last or last in heads else (yield from _head_of(writer, last))
@@ -114,9 +114,9 @@ def _held_back(
     new_ids: bool,
     here: bool,
 ) -> Steps[Appended]:
-    """Buffer drafts, redacted, which a later append records; one that would be refused then is refused now.
+    """Buffer drafts, redacted, for a later append; a draft that it would refuse is refused now.
 
-    Only an id can still turn out to be taken: by what another writer records until then.
+    Only a chosen id can still turn out to be taken, if another writer uses it before the append.
     """
     if writer.options.redaction is not None:
         drafts = [writer.options.redaction.draft(draft) for draft in drafts]
@@ -137,7 +137,7 @@ def _held_back(
 
 
 def hold_back(writer: Writer, call: BufferedCall) -> None:
-    """Buffer a call behind the drafts before it."""
+    """Buffer a call after the drafts that are buffered already."""
     stands_for_it = Draft(type="", id=writer.replica.state.clock.new())
     writer.appender.buffered += (Buffered(stands_for_it, call=call),)
 
@@ -156,13 +156,13 @@ def _call_of(changed: Change) -> BufferedCall:
 
 
 def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
-    """The result of a call that records nothing: its drafts are buffered now, or were recorded by earlier calls."""
+    """The result of a call that records nothing: its drafts are buffered, or earlier calls recorded them."""
     ids = tuple([draft.id or "" for draft in drafts])
     return Appended(nodes=ids, head=(yield from _head_of(writer, ids[-1] if ids else "")))
 
 
 def _head_of(writer: Writer, node: str) -> Steps[str]:
-    """The head on which an earlier call recorded a node; the current one if it is buffered still."""
+    """The head on which an earlier call recorded a node; the current head if the node is still buffered."""
     if writer.replica.exists and node and all(node != each.draft.id for each in writer.appender.buffered):
         found = yield from writer.replica.ask(lambda look: look.nodes([node]))
         if node in found:
@@ -182,10 +182,10 @@ def plan(  # noqa: PLR0913  # what one call records; most by keyword
     here: bool = False,
     put_off: int | None = None,
 ) -> Steps[Recording]:
-    """Build the records of one append on the current position.
+    """Build the records of one append at the current position.
 
     Buffered drafts come first: all of them, or the first `put_off`. The `drafts` in `known` were recorded already when
-    the registers were as `seen`.
+    the registers were `seen`.
     """
     if not writer.position.is_known:
         yield from writer.position.ensure_context()
@@ -227,7 +227,7 @@ def plan(  # noqa: PLR0913  # what one call records; most by keyword
 
 
 def _take_up(recording: Recording, buffered: Sequence[Buffered]) -> None:
-    """Record what was buffered, in its order."""
+    """Record buffered drafts and calls, in their order."""
     for each in buffered:
         if each.call is None:
             recording.draft(each.draft)
@@ -255,7 +255,7 @@ def flush(writer: Writer) -> Steps[None]:
 
 
 def discard(writer: Writer, ids: Collection[str]) -> Steps[tuple[Draft, ...]]:
-    """Let go of buffered drafts, of all without `ids`, and return them."""
+    """Discard and return buffered drafts: those with `ids`, or all if there are no `ids`."""
     yield from writer.appender.settle()
     held = writer.appender.buffered
     if missing := sorted(set(ids) - {each.draft.id for each in held}):
@@ -271,7 +271,7 @@ def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[C
     ids = [draft.id for draft in chosen]
     if len(set(ids)) < len(ids):
         raise UsageError(f"an id is given twice. ids={ids!r}", kind=Kind.DUPLICATE_ID)
-    if new_ids and chosen:  # they may still have come again, after a call that had no answer
+    if new_ids and chosen:  # they may still be sent again, after a call that had no answer
         again = (lines, writer.appender.found, {each.draft.id for each in writer.appender.buffered})
         chosen = [draft for draft in chosen if any(draft.id in each for each in again)]
     named: set[str] = set()
@@ -288,10 +288,10 @@ def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[C
 def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> Steps[set[str]]:
     """Refuse references to missing nodes, and ids that are taken; return the ids that are recorded already.
 
-    A draft with an id of its own may come a second time, after a call with an unknown outcome: if the node of that id
-    has the same payload, the draft counts as recorded; so does a note that says the same of the same node.
+    A caller may pass a draft with a chosen id again, after a call with an unknown outcome: if the node of that id has
+    the same payload, the draft counts as recorded. So does a note with the same content about the same node.
     """
-    if writer.options.redaction is not None:  # as it would be recorded
+    if writer.options.redaction is not None:  # compare drafts as they would be recorded
         chosen = [writer.options.redaction.draft(draft) for draft in chosen]
     waiting = {each.draft.id or "": each.draft for each in writer.appender.buffered}
     put_off = {draft.id or "" for draft in chosen if draft.id in waiting}
@@ -309,10 +309,10 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
 
 
 def _added_meanwhile(writer: Writer, buffered: Sequence[Buffered]) -> Steps[Collection[str | None]]:
-    """Ids of buffered drafts that are recorded by now, as far as callers chose ids and the session has grown since.
+    """Ids of buffered drafts that are recorded by now, if callers chose the ids and the session has grown since.
 
     Raises:
-        UsageError: Another writer recorded another node of such an id. All drafts stay buffered.
+        UsageError: Another writer recorded another node with such an id. All drafts stay buffered.
     """
     end = writer.replica.state.end
     doubtful = [each.draft for each in buffered if each.free_at not in (None, end)]
@@ -324,7 +324,7 @@ def _added_meanwhile(writer: Writer, buffered: Sequence[Buffered]) -> Steps[Coll
 def _added(
     writer: Writer, chosen: Sequence[Draft], named: Collection[str] = (), *, remedy: str = ""
 ) -> Steps[set[str]]:
-    """Ids of the drafts that are recorded already, after all of `named` were found."""
+    """Check that all of `named` exist; return the ids of the drafts that are recorded already."""
     ids = [draft.id or "" for draft in chosen]
     recorded = yield from writer.replica.ask(lambda look: _recorded(look, ids, named, remedy))
     lines = yield from writer.replica.lines_at(row.at for row in recorded.values())
@@ -336,10 +336,10 @@ def _added(
 
 
 def _recorded(look: Lookup, ids: Collection[str], named: Collection[str], remedy: str) -> Steps[dict[str, Skeleton]]:
-    """The nodes, notes and edits with some ids that exist, after all of `named` were found: nodes or checkpoints.
+    """Check that all of `named` are nodes or checkpoints; return the existing nodes, notes and edits with some ids.
 
     Raises:
-        NotFoundError: One of `named` was not found.
+        NotFoundError: One of `named` does not exist.
         UsageError: A checkpoint has one of the ids.
     """
     found = yield from look.nodes([*ids, *named])
@@ -347,7 +347,7 @@ def _recorded(look: Lookup, ids: Collection[str], named: Collection[str], remedy
     taken = (yield from look.records(others)) if others else {}  # rule: one-id-one-record
     found |= taken
     for name in ids:
-        # A label and an edit name their target by its id alone, and so would tell of both.
+        # A label and an edit name their target by its id alone, and so would apply to both.
         if name not in found and (yield from look.is_checkpoint(name)):
             raise UsageError(f"id is that of a checkpoint. id={name!r}", kind=Kind.DUPLICATE_ID, remedy=remedy)
     for name in sorted(name for name in named if name not in found or name in taken):
@@ -357,7 +357,10 @@ def _recorded(look: Lookup, ids: Collection[str], named: Collection[str], remedy
 
 
 class _Said(NamedTuple):
-    """What besides a payload makes a note or an edit the one that it is. Of a node, only the payload counts."""
+    """The facts that must be equal, in addition to the payload, for two notes or edits to be the same.
+
+    For a node, only the payload counts.
+    """
 
     type: str
     kind: str = ""
@@ -379,7 +382,7 @@ class _Said(NamedTuple):
 
 def _require_same(draft: Draft, said: _Said, body: bytes, remedy: str = "") -> None:
     wanted = _Said.by_draft(draft)
-    if is_erased(body):  # so is a part of its brief
+    if is_erased(body):  # then a part of its brief is erased, too
         said, wanted = said._replace(brief=b""), wanted._replace(brief=b"")
     if said != wanted or not _says(body, draft):
         raise UsageError(
@@ -390,7 +393,7 @@ def _require_same(draft: Draft, said: _Said, body: bytes, remedy: str = "") -> N
 
 
 def _says(body: bytes, draft: Draft) -> bool:
-    """Whether a body is that of a draft, or was so before it was erased."""
+    """Whether a body equals that of a draft, or did so before it was erased."""
     same = bytes(encode_payload(draft)[0])
     if is_erased(body):
         return erased_of(body).sha256 == digest_of(same)

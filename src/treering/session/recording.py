@@ -30,11 +30,11 @@ from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Draft, Here
 
 Message = Draft | Mapping[str, Any] | str
-"""What `append` takes: a draft, a message as a JSON object with a role, or text from the user."""
+"""A message that `append` accepts: a draft, a JSON object with a role, or text from the user."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a commit besides its messages."""
+    """Changes of a commit in addition to its messages."""
 
     state: Mapping[str, object] = {}
     drop: Sequence[str] = ()
@@ -50,7 +50,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def says_something(self) -> bool:
-        """Whether there is content to keep besides the end of a turn."""
+        """Whether there is content to keep in addition to the end of a turn."""
         facts = (self.state, self.drop, self.metadata, self.label, self.navigated)
         return any(facts) or self.context is not None or self.step is not None or self.manager is not UNSET
 
@@ -60,9 +60,9 @@ class Recording:
 
     buffered: tuple[Buffered, ...] = ()
     untold = False
-    """A new head that begins here without a checkpoint would get a wrong state."""
+    """Whether a new head that begins here without a checkpoint would get a wrong state."""
     compacts = False
-    """A compaction is among the records."""
+    """Whether a compaction is among the records."""
     made: Checkpoint | None = None
 
     def __init__(self, writer: Writer, place: Place | None = None) -> None:
@@ -76,7 +76,7 @@ class Recording:
         self.head, self.node, self.own_head = place.head, place.node, place.own_head
         self.moved = self.own_head and self.node != writer.position.node
         self.caught_up = place.caught_up
-        """After the append, the handle moves to the new checkpoint."""
+        """Whether the handle moves to the new checkpoint after the append."""
         self._context: Context | None = self.state.context if self.state.context_at == self.node else None
         self._added: list[Record] = []
         """Nodes and edits not yet applied to `_context`; most appends never need it."""
@@ -88,7 +88,7 @@ class Recording:
 
     @property
     def begins_head(self) -> bool:
-        """Another writer moved the head on: these records begin a new head, which has no record yet."""
+        """Whether these records begin a new head, which has no record yet, since another writer moved the old one."""
         heads = self.state.heads.heads
         first = not heads and self.node is None and self.head == self.writer.position.head
         return self.head not in heads and not self.moved and not first
@@ -110,7 +110,7 @@ class Recording:
         self._context, self._added = context, []
 
     def draft(self, draft: Draft, *, here: bool = False) -> str:
-        """Record a draft, with `here` about the current node; return its id."""
+        """Record a draft; return its id. With `here` its target is the current node."""
         burials = self.writer.replica.burials
         if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:  # rule: no-edits-after
             return draft.id or ""  # the target was erased, so there is nothing left to amend
@@ -161,7 +161,7 @@ class Recording:
         return parent, aside
 
     def _aside(self, parent: str | None) -> str:
-        """The head for a node below another parent: one that this append made and that ends there, or a new one."""
+        """The head for a node below another parent: a head that this append made and that ends there, or a new one."""
         known = next((head for head, node in self._asides.items() if node == parent), None)
         taken = Heads({**self.state.heads.heads, self.head: self.node} | self._asides)
         return known or taken.free_name(self.head)
@@ -252,14 +252,16 @@ def checkpoint_records(
     navigated: bool = False,
     time_ms: int | None = None,
 ) -> tuple[Checkpoint, list[Record]]:
-    """A checkpoint as it is recorded, and its records; one too large for a record is split, its first parts pruned.
+    """A checkpoint as it is recorded, and its records; if it is too large for a record, it is split into several.
+
+    Several records form a chain of checkpoints, of which all but the last are pruned at once.
 
     Args:
-        parent: The checkpoint that it is a delta over; None makes a full one.
+        parent: The checkpoint that it is a delta of; None makes a full one.
         new: The checkpoint.
         new_id: Makes ids for the further records.
-        navigated: The head moved, and not by appending.
-        time_ms: When it was made, if its id does not hold the time.
+        navigated: The head moved in another way than by an append.
+        time_ms: When it was made, if its id does not contain the time.
     """
     steps = write_steps(parent, new, navigated=navigated, new_id=new_id)
     records = [
@@ -278,7 +280,7 @@ def _given_up(checkpoint: str, new: str) -> Record:
 
 
 def _edited(context: Context, edit: Record) -> Context:
-    if edit.target is None or _takes_back(edit):  # the edit holds the context itself
+    if edit.target is None or _takes_back(edit):  # the caller that undoes an edit sets the context itself
         return context
     if edit.kind == "retract":
         return without(context, {edit.target})
@@ -300,7 +302,7 @@ def _redacted(change: Change, redaction: Redaction) -> Change:
 
 
 def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
-    """State values as they are stored, by key.
+    """Encode state values for storage, by key.
 
     Raises:
         UsageError: A key is not a string, or a value cannot be stored exactly; the message names its path.
@@ -333,7 +335,7 @@ def draft_of(message: Message) -> Draft:
     """Convert a message of the caller to a draft.
 
     Raises:
-        UsageError: It is none of the accepted types.
+        UsageError: The message has none of the accepted types.
     """
     if isinstance(message, Draft):
         return message

@@ -1,13 +1,13 @@
 """Apply a function of the caller to every text before it is stored.
 
-It is applied to drafts when they become records, to the content of checkpoints, and to the card of a new session. There
-values become bytes. Everything stored passed one of these places, or was stored before.
+It is applied to drafts when they become records, to the content of checkpoints, and to the card of a new session: the
+places where values become bytes. All stored data passed one of these places, or was stored before.
 
 Rule 1: signed or encrypted texts stay as they are, with everything in the same object; see `blobs.is_signed`.
 Rule 2: texts that give a session its structure stay: ids, roles, types, and names of fields. Inside the arguments of a
 tool call these names have no such meaning, and the function gets every text.
-Rule 3: base64 is no text: a `data:` URL, a value beside a media type, and any long base64 string.
-Rule 4: the function may get a text twice, the second time as it returned it. So it must be idempotent.
+Rule 3: base64 does not count as text: a `data:` URL, a value next to a media type, and any long base64 string.
+Rule 4: the function may get a text a second time, in the form that it returned. So it must be idempotent.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ from treering.transcript.node import Draft
 
 
 class Redactor(Protocol):
-    """A function that every text passes before it is stored; it returns what is stored instead."""
+    """A function that gets every text before it is stored, and returns the text to store. It must be idempotent."""
 
     def __call__(self, text: str, /) -> str: ...
 
 
-"""Returns a text as it may be stored. It must be idempotent."""
-
 BASE64_CHARACTERS_MIN: Final = 1024
-"""Shorter base64 without a mark of data counts as text: an API key may look like that."""
+"""Shorter base64 that is not marked as data counts as text: an API key may look like that."""
 _MEDIA_TYPES: Final = frozenset({"mimeType", "mime_type", "mediaType", "media_type"})
 IDENTIFYING: Final = _MEDIA_TYPES.union(
     {"id", "role", "type", "kind", "parentId", "parent_id"},
@@ -52,12 +50,12 @@ _IDENTIFYING_IN: Final[Mapping[str, frozenset[str]]] = {
         {"session", "format", "path", "digest", "header", "tail", "leaf", "head", "parent", "parent_session"}
     ),
 }
-"""By kind: further fields at the top of payload and brief. An import finds a file again by its origin."""
+"""Further fields whose texts stay, at the top of payload and brief, by kind. Imports recognise files by the origin."""
 _ARGUMENTS: Final = frozenset({"arguments", "input", "Input", "args"})
 _CARD_TEXTS: Final = ("title", "project", "cwd", "task", "status")
 _RAW, _ORDER, _AT = "raw", "order", "at"  # in the source of a draft, see `treering.programs.common.entry`
 
-_begin = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # also behind a line break inside JSON text
+_begin = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # also after a line break inside JSON text
 _KEY_SHAPES: Final = (
     _begin + r"sk-[A-Za-z0-9_-]{20,}",  # OpenAI, Anthropic and similar
     _begin + r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])",  # AWS, ids of access keys
@@ -115,7 +113,7 @@ class Redaction:
         """Return a text as it may be stored.
 
         Raises:
-            UsageError: The redactor raised, or returned no text. The message shows `where`, never the text itself.
+            UsageError: The redactor raised, or returned no text. The message has `where`, never the text itself.
         """
         try:
             found = self._redactor(text)
@@ -135,11 +133,11 @@ class Redaction:
 
         Args:
             value: As the caller passed it.
-            where: Its place, for messages.
+            where: Its place, for error messages.
             identifying: Further names of fields at its top whose texts stay.
 
         Raises:
-            UsageError: As for `text`, or it is nested too deep.
+            UsageError: As for `text`, or the value is nested too deep.
         """
         try:
             return self._value(value, where, identifying=IDENTIFYING | identifying)
@@ -182,7 +180,7 @@ class Redaction:
         )
 
     def _source(self, source: dict[str, object]) -> dict[str, object]:
-        """Fields of a foreign record, or its bytes."""
+        """Redact the kept fields of a foreign record, or its bytes."""
         rest = {name: part for name, part in source.items() if name not in (_RAW, _ORDER)}
         found: dict[str, object] = source | self.value(rest, "source")
         raw, at = source.get(_RAW), source.get(_AT)
@@ -198,7 +196,7 @@ class Redaction:
         return found
 
     def _record(self, text: str) -> str:
-        """The text of a foreign record: as its parts are redacted if it is JSON, so that what is signed stays."""
+        """Redact the text of a foreign record: part by part if it is JSON, so that signed parts stay."""
         try:
             record = json.loads(text)
         except (ValueError, RecursionError):

@@ -1,7 +1,8 @@
 """Check `latest`, the snapshot register, against the journal: fold all records again and name the differences.
 
-A checksum shows that `latest` is as it was written. It cannot show that the right content was written: a program that
-missed one record, by a defect or an interrupt, would leave a `latest` that contradicts the journal for good.
+A checksum shows that `latest` has the bytes that were written. It cannot show that the right content was written: a
+program that missed one record, by a defect or an interrupt, would leave a `latest` that contradicts the journal for
+good.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from treering.format.register import Latest
 from treering.session.snapshot import decode_state
 from treering.session.state import SessionState
 
-# Fields of the card that only records determine, whatever the session was created or loaded with.
+# Fields of the card that depend on records only, and not on how the session was created or loaded.
 _COUNTED = ("nodes", "messages", "checkpoints", "head", "node")
-# Fields that records override: a card may have them from its creation.
+# Fields that records override: a card may also have them from its creation.
 _SAID = ("status", "model", "provider")
 
 
@@ -56,11 +57,11 @@ class Replay:
             try:
                 self._state.apply(decode_record(line), line)
             except TreeringError:
-                self._whole = False  # the record is damaged, which the reader of it reports
+                self._whole = False  # the record is damaged; the code that reads the segment reports it
 
     @property
     def differences(self) -> list[str]:
-        """What differs in `latest`, in a word each; empty if some of the records are missing or damaged."""
+        """The names of the parts of `latest` that differ; empty if some of the records are missing or damaged."""
         if not self._whole or self._state.end != self._end:
             return []
         return [what for what, stored, told in self._compared() if stored != told]
@@ -77,7 +78,7 @@ class Replay:
         yield "usage", (stored.usage, stored.last_usage), (told.usage, told.last_usage)
         yield "effects", stored.effects, told.effects
         if told.checkpoint is None or stored.checkpoint is None:
-            return  # the checkpoint was pruned, or is a delta over a pruned one: the fold cannot know the context
+            return  # the checkpoint was pruned, or is a delta of a pruned one: the fold cannot know the context
         yield "checkpoint", stored.checkpoint.id, told.checkpoint.id
         yield "state", stored.checkpoint.state, told.checkpoint.state
         yield "manager", stored.checkpoint.manager, told.checkpoint.manager

@@ -1,19 +1,19 @@
-"""What one handle has in memory of a session: both registers as last read, and what is folded from them.
+"""The part of a session that one handle has in memory: both registers as last read, and the state folded from them.
 
 Rule 1: the state is a fold over the records, so it can be dropped and rebuilt from the registers at any time.
-Rule 2: what was read stays: a position that once had a record has that record for ever, or what an erasure left of it.
+Rule 2: records do not change: a position that once had a record has that record for ever, or its tombstone.
 
 Other writers. A handle that opened a session exclusively stops when it meets another writer.
 Rule 3: the handle accepts all records written before the caller opened or refreshed the session.
 Rule 4: a later record of another writer stops the handle, whichever call sees it first: an append, or a read.
 Rule 5: a stopped handle stays stopped; the caller has to open the session again.
 
-Savepoints. A call that ends with a result or an error of ours leaves a consistent handle. A call that ends in anything
-else (an interrupt, a cancellation, an error of a hook, no memory left) may have stopped between any two lines.
-Rule 6: its changes are dropped, and the handle goes back to its last savepoint.
+Savepoints. A call that ends with a result or a `TreeringError` leaves a consistent handle. A call that ends in any
+other way (an interrupt, a cancellation, an error of a hook, no memory left) may have stopped between any two lines.
+Rule 6: the changes of such a call are dropped, and the handle goes back to its last savepoint.
 Rule 7: savepoints are made when a call begins, when an append is about to be sent, and when its records were folded. So
 an append that was interrupted has an unknown outcome, and is settled like any such append before the next one.
-Rule 8: going back sends no request. The state is rebuilt from the registers as last read, the context taken from the
+Rule 8: going back sends no request. The state is rebuilt from the registers as last read; the context comes from the
 savepoint.
 """
 
@@ -56,16 +56,16 @@ class Claim(msgspec.Struct, frozen=True):
     number: int
     ttl_ms: int
     since: float
-    """When it began to renew it the last time, by `treering.ids.uptime`."""
+    """When the handle last began to renew it, by `treering.ids.uptime`."""
 
 
 class Savepoint(msgspec.Struct, frozen=True):
-    """The memory of a handle at one moment. What it holds is replaced and never changed, except `lines`."""
+    """The memory of a handle at one moment. Its objects are replaced and never changed, except `lines`."""
 
     view: View | None
     """The registers as last read; None: there was no session yet."""
     state: SessionState
-    """The state, if there was no session; else it is rebuilt from `view`, but for what belongs to the followed head:"""
+    """The state, if there was no session; else it is rebuilt from `view`, except for the fields below."""
     follow: str | None
     context: Context
     context_at: str | None
@@ -74,19 +74,19 @@ class Savepoint(msgspec.Struct, frozen=True):
     lines: dict[str, bytes]
     """Not a copy, which would cost as much as the context is long: lines are added in place, and never removed."""
     lines_count: int
-    """How many of them there were."""
+    """The number of lines at that moment."""
     borrowed: frozenset[str]
     met: bool
     claim: Claim | None
 
 
 class News(msgspec.Struct, frozen=True):
-    """What a read of the registers showed that was not known before."""
+    """The new facts that a read of the registers showed."""
 
     records: list[Record]
     """The new records, as far as the tail reaches back."""
     foreign: bool
-    """Another writer recorded some of what is new."""
+    """Whether another writer recorded some of the new records."""
 
 
 class Replica:
@@ -94,11 +94,11 @@ class Replica:
 
     Args:
         keys: The keys of the session.
-        policy: The one that the caller named.
-        card: The summary of the session, if it does not exist yet.
-        nonce: The handle's own; `Record.by` of each of its records begins with it. Empty if it only reads.
+        policy: The policy that the caller named.
+        card: The card of the session, if it does not exist yet.
+        nonce: The handle's nonce; `Record.by` of each of its records begins with it. Empty if it only reads.
         shared: Other writers are allowed.
-        memory: Returns where parts of segments that were read are remembered; by default memory of its own.
+        memory: Returns the cache of data that was read; by default this replica has its own.
     """
 
     def __init__(
@@ -114,20 +114,20 @@ class Replica:
         self.keys = keys
         self.nonce = nonce
         self.sent = ""
-        """`Record.by` of the last append that this handle sent, whatever became of it."""
+        """`Record.by` of the last append that this handle sent, whatever its outcome."""
         self.own = f"{nonce}."
-        """What `Record.by` of its own records begins with."""
+        """The beginning of `Record.by` of its own records."""
         self._shared = shared
         self.met = False
-        """Another writer added records since the caller last looked."""
+        """Whether another writer added records since the caller last looked."""
         self.stopped: ConflictError | None = None
         self.claim: Claim | None = None
-        """The lease that this handle took and did not give back; another worker may have taken it since."""
+        """The lease that this handle took and did not release; another worker may have taken it since."""
         self.is_sound = False
-        """Registers and segments were checked to be of one moment, or this handle created the session."""
+        """Whether registers and segments were checked to be of one moment, or this handle created the session."""
         self.memory = memory
         self.until: int | None = None
-        """Records from this position on are not read, if the session is shown as it was."""
+        """Records from this position on are not read, if the session is shown as of an earlier position."""
         self._rows: Rows | None = None
         self.asked_policy = policy
         """The policy that the caller named; None: that of the newest checkpoint."""
@@ -152,7 +152,7 @@ class Replica:
 
     @property
     def exists(self) -> bool:
-        """The session existed at the last read."""
+        """Whether the session existed at the last read."""
         return self.known_view is not None
 
     @property
@@ -183,9 +183,9 @@ class Replica:
         self.begin((yield from resume(self.keys)))
 
     def begin(self, view: View) -> None:
-        """Replace everything in memory by what `view` holds."""
+        """Replace everything in memory by the contents of `view`."""
         self.is_sound = False
-        self.known_view, self._index = view, None  # the index may be of a generation that was deleted meanwhile
+        self.known_view, self._index = view, None  # the index may be of a life that was deleted since
         self.state = self.decoded(view)
         self.absorb(view)
 
@@ -236,7 +236,7 @@ class Replica:
         return News(new, foreign)
 
     def note(self, view: View) -> None:
-        """Make `view` the registers as last read; the index takes in its records when it is asked for."""
+        """Make `view` the registers as last read; its records are added to the index when the index is asked for."""
         if self._index is not None and self._index.end < view.tail.header.base:
             self._index = self._extended(self._index, self.view)
         self.known_view = view
@@ -248,7 +248,7 @@ class Replica:
     # savepoints
 
     def mark(self) -> Savepoint:
-        """Return what `go_back` needs."""
+        """Return a savepoint, which `go_back` restores."""
         state = self.state
         return Savepoint(
             self.known_view,
@@ -266,10 +266,10 @@ class Replica:
         )
 
     def go_back(self, there: Savepoint) -> None:
-        """Restore what `mark` returned, and drop everything else."""
+        """Restore a savepoint, and drop all later changes."""
         self.known_view, self._index, self.met, state = there.view, None, there.met, there.state
         self.claim = there.claim
-        self._rows = None  # they may have taken in half of a view
+        self._rows = None  # an interrupt may have left them with half of a view
         if there.view is not None:
             state = self.decoded(there.view)
             state.advance(there.view.fresh_lines)
@@ -284,9 +284,9 @@ class Replica:
         """Whether another writer recorded something new.
 
         Args:
-            records: What is new in the tail.
-            dropped: The mark behind new records that were dropped from the tail before this read; None if there are
-                none. Of the handle's own they can only be its last append, which began where its knowledge ends.
+            records: The new records in the tail.
+            dropped: The mark after new records that were dropped from the tail before this read; None if there are
+                none. If the handle itself made them, they are its last append, which began at the end that it knew.
         """
         if dropped is not None and dropped != mark_of(self.sent):  # rule: see-what-is-dropped
             return True
@@ -294,14 +294,14 @@ class Replica:
 
     @property
     def may_append(self) -> bool:
-        """The session exists, was checked, and no other writer stopped this handle."""
+        """Whether the session exists, was checked, and no other writer stopped this handle."""
         return self.is_sound and self.known_view is not None and not self.met and self.stopped is None
 
     def check(self) -> None:
-        """Stop if another writer was met, or took the lease of this one.
+        """Stop if another writer was met, or took the lease of this handle.
 
         Raises:
-            ConflictError: There was one, now or earlier; the caller has to open the session again.
+            ConflictError: The handle is stopped, now or earlier; the caller has to open the session again.
         """
         if self.claim is not None and self.known_view is not None and self.stopped is None:
             try:
@@ -335,11 +335,12 @@ class Replica:
     def ask(self, question: Callable[[Lookup], Steps[T]], *, whole: bool = False) -> Steps[T]:
         """Answer a question about single nodes or checkpoints; see `treering.session.lookup`.
 
-        It reads what the question is about, or the index of the whole session where only that gives the right answer.
+        Reads only the rows that the question is about, or the index of the whole session if only that gives the right
+        answer.
 
         Args:
-            question: Gets what answers it.
-            whole: It is about rows all over the session, so their description is read at once with what leads to it.
+            question: A function that gets a `Lookup` and answers the question with it.
+            whole: The question is about rows all over the session, so all parts of the indexes are read together.
         """
         if self._index is None and self.known_view is not None:
             rows = self._looked(self.known_view)
@@ -351,7 +352,7 @@ class Replica:
         return (yield from question(session.index_lookup.IndexLookup((yield from self.index()), self.state.heads)))
 
     def watch(self, life: str) -> Watch:
-        """What those who follow a life of the session through one store share."""
+        """The watch that all followers of a life of the session through one store share."""
         memory = self.memory() if self.memory else journal.memory.Memory()
         return memory.watches.of(self.keys, life)
 
@@ -382,7 +383,7 @@ class Replica:
         return self._index
 
     def let_index_go(self) -> None:
-        """Free the memory of the index; whoever asks for it again has it read again."""
+        """Free the memory of the index; it is read again when it is asked for."""
         self._index = None
 
     def _extended(self, index: Index, view: View) -> Index | None:

@@ -38,7 +38,7 @@ from treering.transcript.heads import Heads
 
 CLIMB_FIRST = 4
 CLIMB_MAX = 1024
-"""How many nodes to look at together, at first and at most, where it is not known how far up something is."""
+"""How many nodes to read together, at first and at most, when it is not known how far up the search ends."""
 _PLAIN = Shown()
 _TELLING = frozenset({LABEL, AMEND, RETRACT})
 _EDITS = frozenset({AMEND, RETRACT, PRUNE, EDIT})
@@ -72,8 +72,8 @@ class RowLookup:
         return [found[node] for node in nodes]
 
     def _named(self, names: Iterable[str | None], of_type: str) -> Steps[dict[str, Skeleton]]:
-        """The first record of one type with each of these ids; those that do not exist are left out."""
-        # A caller may pass on that a session stands before its first node; nothing has that for its id.
+        """The first record of one type with each of these ids; ids without such a record are left out."""
+        # A caller may pass None, the place before the first node, which no record has for its id.
         wanted = [name for name in names if name is not None]
         if not wanted:
             return {}
@@ -119,7 +119,7 @@ class RowLookup:
         at: int | None = (yield from self.node(node)).at
         while at is not None:
             rows = yield from self._rows.climb(at, CLIMB_MAX)
-            found.extend(row.at for row in rows[bool(found) :])  # the first one was the last before
+            found.extend(row.at for row in rows[bool(found) :])  # the first row was the last one of the previous climb
             at = rows[-1].at if len(rows) == CLIMB_MAX else None
         found.reverse()
         return found
@@ -180,13 +180,13 @@ class RowLookup:
         require_limit(limit, limit)
         place = yield from self._first_of_page(node, before)
         chosen: list[tuple[Skeleton, Skeleton | None, Shown]] = []
-        """Rows that are shown, each with its parent."""
+        """Rows to show, each with its parent."""
         while place is not None and len(chosen) <= limit:
             rows = yield from self._rows.climb(place, limit + 2)
             parents: list[Skeleton | None] = [*rows[1:]]
             place = rows[-1].at if len(rows) == limit + 2 else None
             if place is None:
-                parents.append(None)  # the last one is a root; else it is only the parent of the one before
+                parents.append(None)  # the last row is a root; else it is only the parent of the row before
             shown = yield from self.shown(rows)
             chosen += [
                 (row, parent, mark)
@@ -322,7 +322,7 @@ class RowLookup:
         return (yield from self._rows.matching(mask, lambda row: row.type == "note" and kind in (None, row.kind)))
 
     def _pruned(self, rows: Sequence[Skeleton]) -> Steps[dict[str, int]]:
-        """Which of these checkpoints were pruned, and where."""
+        """The positions at which pruned checkpoints among these were pruned, by id."""
         if not rows or not (yield from self._rows.occurs(HAS_PRUNE)):
             return {}
         referrers = yield from self._rows.referrers(rows)
@@ -391,7 +391,7 @@ def _no_checkpoint(checkpoint: str, what: str) -> NotFoundError:
 
 
 def _shown(told: Iterable[Referrer], rows: Mapping[int, Skeleton], before: int | None) -> Shown:
-    """Fold what tells of a node, in order; see `treering.transcript.annotations`."""
+    """Fold the labels and edits of a node, in order; see `treering.transcript.annotations`."""
     label, retracted, amended = None, False, None
     for at, code in told:
         brief = read_brief(rows[at])

@@ -1,9 +1,9 @@
 """The body of `latest`, the snapshot register: the state in it, and the limits that keep it small enough to be written.
 
-`latest` leaves out what it has no room for: it can be read from the journal. It cannot leave out the card, the heads,
-by which the rest is found, the sums of usage, and unresolved effects, which have a limit of their own. So records that
-would make these too large are refused before they are acknowledged; no other record is, and none that makes them
-smaller.
+`latest` leaves out parts for which it has no room: readers get them from the journal. It cannot leave out the card, the
+heads, by which the rest is found, the sums of usage, and unresolved effects, which have a limit of their own. So
+records that would make these too large are refused before they are acknowledged. Other records, and records that make
+these smaller, are never refused.
 """
 
 from collections.abc import Sequence
@@ -42,15 +42,15 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     type: str = "state"
     heads: dict[str, object] = {}
     checkpoint: Raw | UnsetType = UNSET
-    """The newest checkpoint of the current head, as a full one."""
+    """The newest checkpoint of the current head, in full."""
     context: list[str | ItemForm] | None = None
     """Items of the working context; None: those of the checkpoint."""
     settings: Raw | UnsetType = UNSET
-    """The further parts of `context`."""
+    """The settings of `context`."""
     context_at: str | None = None
     nodes_since: int = 0
     parent_gone: bool = False
-    """Early versions kept a checkpoint here that was pruned, and said so."""
+    """Whether `checkpoint` was pruned; only early versions wrote this."""
     usage: dict[str, int | float] = {}
     last_usage: dict[str, int | float] = {}
     effects: dict[str, Raw] = {}
@@ -62,7 +62,7 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Set where there is no room for the context and the checkpoint: the policy that extends the context."""
 
 
-_PLACE_BYTES = 17  # of a position and a comma
+_PLACE_BYTES = 17  # for a position and a comma
 
 _STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.checkpoint`
 
@@ -70,7 +70,7 @@ _STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.c
 def encode_state(state: SessionState) -> tuple[bytes, ...]:
     """Body of `latest`: the state line, then the record lines that its context needs.
 
-    If there is no room, the oldest records are left out; or all of them, with the context and the checkpoint. Readers
+    If there is no room, the oldest records are left out; or all records, with the context and the checkpoint. Readers
     get these from the journal.
     """
     left = register.ROOM_BYTES - len(line := _state_line(state))
@@ -101,7 +101,7 @@ def _place_of(state: SessionState, node: str) -> int:
 
 
 def encode_adrift(state: SessionState) -> bytes:
-    """The smallest body of `latest`: only what is needed to read the rest from the journal."""
+    """The smallest body of `latest`: only the parts that are needed to read the rest from the journal."""
     line = StateLine(
         heads=state.heads.encode(),
         context_at=UNKNOWN,
@@ -140,11 +140,11 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
 
     Args:
         latest: The register.
-        policy: Extends the context; None: the one that made the newest checkpoint, or the default if that is unknown.
-        key: For messages.
+        policy: Extends the context; None: the policy of the newest checkpoint, or the default if that is unknown.
+        key: The key of the register, for error messages.
 
     Raises:
-        CorruptError: Its body was not written by `encode_state`.
+        CorruptError: `encode_state` did not write the body.
     """
     state = SessionState(recorded(latest.card), policy or find_policy(DEFAULT_POLICY))
     state.end = latest.card.covers
@@ -178,14 +178,14 @@ def _decode_context(line: StateLine, checkpoint: Checkpoint | None) -> Context:
 
 
 def require_room(state: SessionState, records: Sequence[Record]) -> None:
-    """Refuse records after which no `latest` could be written.
+    """Refuse records after which `latest` could not be written.
 
     Args:
         state: The current state.
         records: The records to append.
 
     Raises:
-        UsageError: The card, or the list of heads, or that of sums of usage would be too large.
+        UsageError: The card, the list of heads, or the list of sums of usage would be too large.
     """
     # `latest` names each head twice: where it points to, and where it was placed. Most sessions have one or two.
     heads = state.heads.heads
@@ -211,10 +211,11 @@ def require_card(card: Card, before: Card | None = None) -> None:
 
     Args:
         card: The new card.
-        before: The current card. If that is too large already, the new one may be as large.
+        before: The current card. If it is too large already, the new one may be as large.
 
     Raises:
-        UsageError: It is too large; the message names its longest field. Or its further facts are nested too deep.
+        UsageError: The card is too large; the message names its longest field. Or its further facts are nested too
+            deep.
     """
     if card.extra and before is None:
         from treering.format.nesting import is_deeper  # most cards have no further facts

@@ -5,7 +5,7 @@ gives the same state; so any process may write `latest`.
 Rule 2: the context follows one head. A node that does not continue it, or a head that moved without a checkpoint,
 leaves the context unknown (`adrift`) until a full checkpoint or the graph determines it. It is never guessed.
 
-A part of it is the card, the summary that lists show: counts, times, title, model.
+The state includes the card, the summary that lists show: counts, times, title, model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from treering.transcript.heads import Heads
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
 _KNOWN_EDITS = frozenset({"amend", "retract", "prune"})
 _OF_CONTEXT = frozenset({"head", "edit", "checkpoint"})
-"""Types of records that may change the context, besides nodes."""
+"""Types of records that may change the context, in addition to nodes."""
 
 
 def knows(record: Record) -> bool:
@@ -47,7 +47,7 @@ def knows(record: Record) -> bool:
 # No node has this id, so a context at it never belongs to a head.
 UNKNOWN = "?"
 TOGETHER_MIN: Final = 8
-"""From so many records on, the nodes among them are added to the context together: for few, copying it costs less."""
+"""From this many records on, their nodes are added to the context together; for fewer, copying it costs less."""
 
 # Fields of the card that notes about the whole session set.
 FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
@@ -58,11 +58,11 @@ UPKEEP = {("edit", "prune"), ("note", ORIGIN)}
 CARD = "card"
 """Kind of the note whose payload is merged into the further facts on the card: objects by name, field by field.
 
-`fields` in its brief names them, as `name/field`, so that they can be removed when the note is erased."""
+`fields` in its brief names the fields, as `name/field`, so that they can be removed when the note is erased."""
 MODEL = b'"model"'
-"""In the brief of an answer that says which model gave it, as those of other programs do."""
+"""Part of the brief of an answer that names its model, as answers imported from other programs do."""
 EXTRA = "extra/"
-"""Prefix of these names among the fields of the card."""
+"""Prefix of the names of further facts among the fields of the card."""
 told_at_once = attrgetter("first_prompt", *chain.from_iterable(FACTS.values()))
 """Fields that the stored card must show at once; counts and times may lag behind."""
 _NOTHING_YET: dict[str, Any] = {"first_prompt": "", "nodes": 0, "messages": 0, "checkpoints": 0}
@@ -70,7 +70,7 @@ _NOTHING_YET: dict[str, Any] = {"first_prompt": "", "nodes": 0, "messages": 0, "
 
 
 class SessionState:
-    """The fold. Mutable; one handle owns it."""
+    """The fold over the records. Mutable; one handle owns it."""
 
     def __init__(self, card: Card, policy: Policy) -> None:
         self.tally = Tally(card)
@@ -86,13 +86,13 @@ class SessionState:
         self.context_at: str | None = None
         """The node that the context belongs to."""
         self.lines: dict[str, bytes] = {}
-        """Record lines by id: of the nodes in the context, and of those that a prefetched checkpoint refers to."""
+        """Record lines by id: of the nodes in the context, and of checkpoints and nodes that a move needs."""
         self.places: dict[str, int] = {}
         """Positions of the context's records that are not among the lines, as far as known."""
         self._whole: Context | None = None
-        """A context known to lack no lines: it was checked, or extends one that was."""
+        """A context known to lack no lines: it was checked, or extends a checked context."""
         self._growing: _Growing | None = None
-        """The context with the nodes of the records that are folded together, up to now."""
+        """The context with the nodes added so far, while several records are folded together."""
         self.borrowed: frozenset[str] = frozenset()
         """Keys of `lines` read from the graph instead of folded; `latest` may not have them."""
         self.checkpoint: Checkpoint | None = None
@@ -102,7 +102,7 @@ class SessionState:
         self.usage: dict[str, int | float] = {}
         self.last_usage: dict[str, int | float] = {}
         self.effects: dict[str, Raw] = {}
-        """The unresolved ones, by the id of their note; see `treering.session.effects`."""
+        """Unresolved effects, encoded, by the id of their note; see `treering.session.effects`."""
 
     @property
     def card(self) -> Card:
@@ -134,12 +134,12 @@ class SessionState:
 
     @property
     def adrift(self) -> bool:
-        """The context does not belong to the head's node, or lacks a record."""
+        """Whether the context does not belong to the head's node, or lacks a record."""
         return self.context_at != self.tip or self.lacks_lines
 
     @property
     def lacks_lines(self) -> bool:
-        """A record that the context shows is not in memory."""
+        """Whether a record that the context shows is not in memory."""
         if self._whole is not self.context and self.lines.keys() >= set(self.context.nodes):
             self._whole = self.context
         return self._whole is not self.context
@@ -153,7 +153,7 @@ class SessionState:
 
         Args:
             lines: Their lines.
-            records: The same, if the caller has them decoded.
+            records: The decoded records, if the caller has them.
             made: As for `apply`.
         """
         records = records or [decode_record(line) for line in lines]
@@ -171,7 +171,7 @@ class SessionState:
         return records
 
     def _gather(self) -> None:
-        """Put the context together after the nodes that were added to it."""
+        """End the adding of several nodes: make their common context the current one."""
         growing, self._growing = self._growing, None
         if growing is None or not growing.count:
             return
@@ -193,7 +193,7 @@ class SessionState:
             made: A checkpoint made just now, which need not be read from its record.
 
         Raises:
-            CorruptError: It is at another position.
+            CorruptError: The record has another position.
         """
         if record.at != self.end:
             raise CorruptError(f"record is out of order. expected={self.end}, got={record.at}")
@@ -214,7 +214,7 @@ class SessionState:
         self.tally.add(skeleton, record)
 
     def behind(self, records: Iterable[Record]) -> SessionState:
-        """A copy with the card, heads and usage as they will be after these records; nothing else is folded."""
+        """A copy whose card, heads, usage, effects and streams are those after these records; no context is folded."""
         after = SessionState(self.card, self.policy)
         after.heads, after.usage, after.last_usage = self.heads, self.usage, self.last_usage
         after.nodes_since, after.effects, after.streams = self.nodes_since, self.effects, self.streams
@@ -224,7 +224,7 @@ class SessionState:
         return after
 
     def _move(self, skeleton: Skeleton) -> None:
-        """Fold a move of a head, or a switch to another: the checkpoint that follows determines the context."""
+        """Fold a move of a head, or a switch to another head: the checkpoint that follows determines the context."""
         before = self.head
         self.heads = self.heads.apply(skeleton)
         if self.head != before or skeleton.head == before:
@@ -248,7 +248,7 @@ class SessionState:
             self._see(extended, skeleton.id)
 
     def _see(self, context: Context, node: str | None) -> None:
-        """Make `context` the one of `node`; drop lines that neither it nor a prefetch needs."""
+        """Make `context` the current one, at `node`; drop lines that it does not need."""
         before, self.context, self.context_at = self.context, context, node
         items = context.items
         if len(items) <= len(before.items) or node not in (items[-1].node, items[0].node):
@@ -273,7 +273,7 @@ class SessionState:
             else:
                 self.checkpoint = apply_body(parent, record, self.held_record)
         except (NotFoundError, CorruptError):
-            # A delta over a checkpoint not in memory, or a value in a record not in memory. The rebuild reads these
+            # A delta of a checkpoint not in memory, or a value in a record not in memory. The rebuild reads these
             # records, and raises if they are damaged.
             self.checkpoint, self.context_at = None, UNKNOWN
             return
@@ -286,10 +286,10 @@ class SessionState:
             self._forget()
 
     def held_record(self, checkpoint: str) -> Record:
-        """The part of an older checkpoint's record in memory: the state values it wrote that are still current.
+        """The part of an older checkpoint's record in memory: the state values in it that are still current.
 
         Raises:
-            NotFoundError: Nothing of it is in memory.
+            NotFoundError: No part of it is in memory.
         """
         if checkpoint in self.lines:
             return decode_record(self.lines[checkpoint])
@@ -305,7 +305,7 @@ class SessionState:
         return Record(at=0, by="", type="checkpoint", id=checkpoint, body=Raw(write_form(body)))
 
     def add_note(self, skeleton: Skeleton, body: Raw = EMPTY) -> None:
-        """Fold a note of usage into the sums, and one of an effect into the open ones."""
+        """Fold a note of usage into the sums, and a note of an effect into the unresolved effects."""
         if skeleton.kind.startswith("effect"):
             from treering.session.effects import folded  # most sessions have none
 
@@ -322,7 +322,7 @@ class SessionState:
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
         # rule: pruned-is-gone
         if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:
-            self.checkpoint, self.context_at = None, UNKNOWN  # the graph tells which one holds the state now
+            self.checkpoint, self.context_at = None, UNKNOWN  # the graph tells which checkpoint holds the state now
         target, brief = skeleton.target, read_brief(skeleton)
         if target is None:
             return
@@ -341,13 +341,13 @@ class _Growing:
     def __init__(self, policy: Policy, context: Context, at: str | None) -> None:
         self.growth = Growth(policy, context)
         self.at = at
-        """The node that it belongs to."""
+        """The node that the context belongs to."""
         self.count = 0
         self.hides = False
-        """One of the nodes added is not shown."""
+        """Whether one of the added nodes is not shown."""
 
     def takes(self, node: Skeleton) -> bool:
-        """Add a node behind the others; False if it is elsewhere, or if that takes the whole context."""
+        """Add a node at the end; False if it has another parent, or if this needs the whole context."""
         items = self.growth.add(node) if node.parent == self.at else None
         if items is None:
             return False
@@ -358,7 +358,7 @@ class _Growing:
 
 
 class Tally:
-    """A fold over records, kept in counters because making a new card for each record would cost more."""
+    """The fold of the card, kept in counters because making a new card for each record would cost more."""
 
     def __init__(self, card: Card) -> None:
         self._card = card
@@ -426,7 +426,7 @@ class Tally:
                 self._join(facts)
 
     def take_back(self, facts: Collection[str]) -> None:
-        """Let the card say nothing that was erased."""
+        """Remove erased facts from the card."""
         for fact in facts:
             if fact.startswith(EXTRA):
                 name, _, field = fact.removeprefix(EXTRA).partition("/")
@@ -435,9 +435,9 @@ class Tally:
                 self._set({fact: NOTE if fact == "first_prompt" else ""})
 
     def _originate(self, facts: object) -> None:
-        """Take from the imported file when it was last active, and its parent.
+        """Take the time of the last activity and the parent from the facts about an imported file.
 
-        A copy under another name has the note as well, but was not imported from that file.
+        A copy under another name has this note, too, but was not imported from the file.
         """
         if not isinstance(facts, dict) or facts.get("session") != self._card.session:
             return
@@ -448,7 +448,7 @@ class Tally:
             self._set({"parent_session": parent})
 
     def _join(self, facts: object) -> None:
-        """Merge into the further facts; null removes a field."""
+        """Merge facts into the further facts on the card; null removes a field."""
         extra = dict(self._card.extra)
         for name, fields in fields_of(facts).items():
             joined = fields_of(extra.get(name)) | fields_of(fields)
@@ -460,7 +460,7 @@ class Tally:
 
 
 def _model_of(brief: dict[str, object]) -> dict[str, object]:
-    """The fields of the card that an answer determines; none for an answer beside the conversation."""
+    """The fields of the card that an answer determines; none for an answer outside the conversation (`side`)."""
     if brief.get("side") or not (isinstance(model := brief.get("model"), str) and model):
         return {}
     provider = brief.get("provider")
@@ -469,7 +469,7 @@ def _model_of(brief: dict[str, object]) -> dict[str, object]:
 
 
 def announced(card: Card, records: Iterable[Record]) -> Card:
-    """The card of a session to be created with these records, so that it never lists as empty."""
+    """The card of a session to be created with these records, so that lists never show it as empty."""
     tally = Tally(card)
     for record in records:
         tally.add(skeleton_of_record(record, 0), record)
@@ -478,5 +478,5 @@ def announced(card: Card, records: Iterable[Record]) -> Card:
 
 
 def recorded(card: Card) -> Card:
-    """The fields of a card that records determine; empty for a card without records, which may announce lost ones."""
+    """The card, with counts and first prompt reset if it covers no records: the announced records may be lost."""
     return card if card.covers else msgspec.structs.replace(card, **_NOTHING_YET)  # rule: announce-nothing

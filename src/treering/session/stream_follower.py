@@ -1,11 +1,10 @@
 """Follow one answer while it is written, from an offset on.
 
-Rule 1: what a chunk shows is shown only if the journal, read after it, says that the stream is open. A chunk that a
-late write began after the end is never shown.
-Rule 2: a chunk that is gone has been there as long as the stream was open. So it has ended, and the rest is in its
-node.
-Rule 3: a writer is taken for dead if its chunk did not change for the time that it names, counted by this reader from
-when it first saw it so. Clocks of two computers are never compared.
+Rule 1: the pieces of a chunk are yielded only if the journal, read after the chunk, says that the stream is open. A
+chunk that a late write began after the end of the stream is never shown.
+Rule 2: chunks exist while the stream is open. So if a chunk is gone, the stream has ended, and the rest is in its node.
+Rule 3: a writer counts as dead if its chunk did not change for the time that the chunk names. This reader measures that
+time from when it first saw the chunk in this version. Clocks of two computers are never compared.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from treering.transcript.node import Node, node_of
 
 
 class StreamFollower:
-    """One who follows a stream.
+    """Reads the new pieces of one stream, look by look.
 
     Args:
         reader: The session.
-        stream: The stream.
+        stream: The id of the stream.
         offset: Where to begin.
         look_again: Reads the session as it is now.
         clock: Seconds that pass evenly.
@@ -46,31 +45,31 @@ class StreamFollower:
         clock: Callable[[], float] = uptime,
     ) -> None:
         self.offset = offset
-        """Behind all that was shown."""
+        """The offset after all pieces that were returned."""
         self._reader = reader
         self._stream = stream
         self._look_again = look_again
         self._clock = clock
         self._number = 0
         self._seen: Chunk | None = None
-        """The chunk of that number, as last read."""
+        """The chunk with the number `_number`, as last read."""
         self._version: Version | None = None
         self._before: Version | None = None
-        """Of the chunk before, which is closed."""
+        """The version of the previous chunk, which is closed."""
         self._at = 0
-        """Offset behind the writes of `_seen`."""
+        """The offset after the writes of `_seen`."""
         self._failed: str | None = None
         """Why the writer of the last line gave up."""
         self._since = clock()
         """When this reader first saw the newest sign of life."""
         self._began = self._since
-        """When the last look began: what changes behind it is not known."""
+        """When the last look began; later changes are not known."""
 
     def look(self) -> Steps[list[Piece]]:
-        """Return the pieces that are new, none if there are none; the last one may be the end.
+        """Return the new pieces, if any; the last one may be the end.
 
         Raises:
-            NotFoundError: There is no such stream, or no such session any more.
+            NotFoundError: The stream does not exist, or the session does not exist any more.
         """
         self._began = self._clock()
         while True:
@@ -97,7 +96,7 @@ class StreamFollower:
         return ChunkRegister(self._reader.keys, self._reader.replica.view.life, ChunkName(self._stream, number))
 
     def _shown(self, chunk: Chunk) -> list[Piece]:
-        """The pieces of a chunk that were not shown yet."""
+        """The pieces of a chunk that were not returned yet."""
         known = self._seen
         writes: Sequence[ChunkLine] = chunk.writes
         at = chunk.header.offset
@@ -111,7 +110,7 @@ class StreamFollower:
 
     def _unchanged(self) -> Steps[list[Piece]]:
         """Nothing is new: the writer may be dead, or was killed between the node and the removal of the chunk."""
-        if self._failed is not None:  # in a line that closed its chunk, and nobody went on in the next one
+        if self._failed is not None:  # in a line that closed its chunk, and no writer has begun the next one
             return [end_piece(StreamStatus.FAILED, self.offset, self._failed)]
         ttl = self._seen.header.ttl if self._seen is not None else TTL_MS
         if self._began - self._since < ttl / 1000:  # rule: sign-of-writer
@@ -121,7 +120,7 @@ class StreamFollower:
         return [end_piece(StreamStatus.LOST, self.offset)]
 
     def _without_chunk(self) -> Steps[list[Piece]]:
-        """There is no chunk: it is not begun, or the stream has ended."""
+        """There is no chunk with this number: it is not begun, or the stream has ended."""
         if self._number:
             register = self._register(self._number - 1)
             (answer,) = yield (Get(register.key, unless=self._before, register=True),)
@@ -136,7 +135,7 @@ class StreamFollower:
         return self._stream in self._now.replica.state.streams
 
     def _rest(self) -> Steps[list[Piece]]:
-        """What is left of a stream that has ended, and how it ended."""
+        """The remaining pieces of a stream that has ended, and a last piece that says how it ended."""
         node = yield from self._node()
         if node is None:
             if not (yield from self._was_begun()):
@@ -164,7 +163,7 @@ class StreamFollower:
 
 
 def is_over(reader: Readable, stream: str, chunks: Sequence[Chunk]) -> bool:
-    """Whether the time of a stream's writer is over, for all that this process saw of it."""
+    """Whether a stream's writer gave no sign of life for its time, as far as this process has seen."""
     memory = reader.replica.memory() if reader.replica.memory is not None else None
     sign = (len(chunks), chunks[-1].header.nonce, len(chunks[-1].writes)) if chunks else ()
     key, now = ("stream", reader.keys.tail, stream), uptime()

@@ -1,7 +1,7 @@
-"""Answers that are being written: what the journal says of them, their pieces, and the message that they make.
+"""Answers that are being written (streams): their notes in the journal, their pieces, and the message that they become.
 
-A stream has the id of the node that it becomes. A note of the kind `stream` begins it, or says that another writer goes
-on with it; the node ends it, or a note of the kind `stream_end`.
+A stream has the id of the node that it becomes. A note of the kind `stream` begins it, or says that another writer
+continues it. The node ends it, or a note of the kind `stream_end`.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from treering.transcript.node import Node
 BEGIN, END = "stream", "stream_end"
 """Kinds of notes."""
 STREAM_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one answer. A record holds 16 MiB."""
+"""Limit for one answer. A record holds 16 MiB."""
 REASON_BYTES_MAX: Final = 200
 CALLS_TOLD_MAX: Final = 24
-"""How long their arguments were as they came is told in a brief, which is small."""
+"""Limit for calls whose lengths of streamed arguments are in the node's brief, which is small."""
 STREAMS_MAX: Final = 1000
-"""Open ones of a session: `latest` lists them, so every resume reads them."""
+"""Limit for open streams of a session: `latest` lists them, so every resume reads them."""
 
 
 class StreamStatus(StrEnum):
-    """What is known of a stream."""
+    """The status of a stream, as far as it is known."""
 
     WRITING = "writing"
-    """Open; nobody knows that its writer is dead."""
+    """Open; its writer is not known to be dead."""
     FAILED = "failed"
-    """Open; its writer gave up, and said why."""
+    """Open; its writer gave up, and recorded a reason."""
     LOST = "lost"
-    """Open; its writer died, or another one has the session."""
+    """Open; its writer died, or another writer has the session."""
     COMPLETE = "complete"
     """Ended: the node has the whole answer."""
     STOPPED = "stopped"
-    """Ended by the user: the node has what was said until then."""
+    """Ended by the user: the node has the answer until then."""
     PARTIAL = "partial"
-    """Its writer died or failed, and `keep_stream` made a node of what it had said."""
+    """Ended by `keep_stream`, after its writer died or failed: the node has the answer until then."""
     DISCARDED = "discarded"
     """Ended without a node."""
     ERASED = "erased"
@@ -57,13 +57,13 @@ ENDED: Final = frozenset({StreamStatus.COMPLETE, StreamStatus.STOPPED, StreamSta
 
 
 class PieceKind(StrEnum):
-    """What a piece continues."""
+    """The kind of part that a piece continues."""
 
     TEXT = "text"
     THINKING = "thinking"
     TOOL_CALL = "tool_call"
     END = "end"
-    """No part: it is the last piece, and says how the stream ended."""
+    """The last piece, which continues no part and says how the stream ended."""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,39 +71,39 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: PieceKind
     text: str = ""
-    """Of the text, of the thinking, or of the arguments of the call, which are JSON."""
+    """Text to append: to the text, to the thinking, or to the arguments of the call, which are JSON."""
     part: int = 0
     """Index of the part of the answer that it continues; the texts of its pieces are joined."""
     offset: int
-    """Where it begins: how many characters come before it, and one for the beginning of each part.
+    """Where it begins: the number of characters before it, plus one for the beginning of each part.
 
-    The beginning of an answer as text does not count. So an offset is an index, if there is text alone."""
+    The beginning of a first part of text does not count. So in an answer of text alone, an offset is an index."""
     after: int
-    """Where it ends: go on there with `follow_stream(id, offset=piece.after)`."""
+    """Where it ends: continue there with `follow_stream(id, offset=piece.after)`."""
     call: str = ""
     """Id of the tool call."""
     name: str = ""
     """Name of the tool."""
     signature: str = ""
-    """Of the thinking; the last piece of that part has it, if it has one."""
+    """The signature of the thinking; only the last piece of the part may have one."""
     whole: bool = False
-    """These are all arguments of the call, in place of those that came before: it ended while they came, and what was
-    left of them is not stored as it came any more, but as one JSON value."""
+    """Whether `text` has all arguments of the call and replaces the earlier pieces: the stream ended in between, and
+    the arguments are now stored as one JSON value, whose text may differ."""
     status: StreamStatus | None = None
-    """How it ended; only the last piece has it."""
+    """How the stream ended; only the last piece has it."""
     reason: str = ""
     """Why its writer gave up."""
 
 
 class StreamNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal says of an open stream."""
+    """The facts that the journal has of an open stream."""
 
     note: str
-    """By which its writer took it."""
+    """The id of the note by which its writer began it or took it over."""
     by: str = ""
-    """That writer's nonce."""
+    """The writer's nonce."""
     at: str | None = None
-    """The node that it answers; None: it is the first one."""
+    """The node that it answers; None: it begins the conversation."""
     role: str = ""
     head: str = ""
     time: int = 0
@@ -117,47 +117,47 @@ class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that is not finished, as of one look."""
 
     id: str
-    """Also of the node that it will be."""
+    """The id of the stream, and of the node that it will become."""
     role: str
     head: str
     """The head that its writer stood on."""
     parent: str | None
-    """The node that it answers; None: it is the first one."""
+    """The node that it answers; None: it begins the conversation."""
     time_ms: int
-    """When this writer began, in milliseconds since 1970."""
+    """When its current writer began, in milliseconds since 1970."""
     status: StreamStatus
     """`WRITING`, `FAILED` or `LOST`."""
     reason: str = ""
     """Why its writer gave up."""
     pieces: tuple[Piece, ...] = ()
-    """What is stored of it."""
+    """The stored pieces."""
 
     @property
     def offset(self) -> int:
-        """Behind all that is stored."""
+        """The offset after all stored pieces."""
         return self.pieces[-1].after if self.pieces else 0
 
     def text(self, offset: int = 0) -> str:
-        """Return the text behind an offset, without thinking and calls."""
+        """Return the text after an offset, without thinking and calls."""
         forms = ((piece.offset, form_of(piece)) for piece in self.pieces if piece.kind == PieceKind.TEXT)
         left = (form.behind(offset - at) for at, form in forms)
         return "".join(form.text for form in left if form is not None)
 
     @property
     def message(self) -> dict[str, Any]:
-        """The message that it would be if it ended now."""
+        """The message that the stream would become if it ended now."""
         answer = Answer(self.role, {})
         answer.extend(map(form_of, self.pieces))
         return answer.message()
 
 
 def fold_note(streams: Mapping[str, dict[str, Any]], row: Skeleton, by: str) -> dict[str, dict[str, Any]]:
-    """Return which streams are open after a note of a stream.
+    """Return the open streams after a note of a stream.
 
     Args:
-        streams: Before it, by id.
+        streams: The open streams before the note, by id.
         row: The note.
-        by: The append that recorded it.
+        by: The append that recorded the note.
     """
     brief = read_brief(row)
     name, known = brief.get("node"), dict(streams)
@@ -176,7 +176,7 @@ def fold_note(streams: Mapping[str, dict[str, Any]], row: Skeleton, by: str) -> 
 
 
 def note_in(streams: Mapping[str, dict[str, Any]], stream: str) -> StreamNote | None:
-    """Return what the journal says of an open stream; None if it is not open."""
+    """Return the facts that the journal has of an open stream; None if it is not open."""
     return msgspec.convert(streams[stream], _note_decoder.type) if stream in streams else None
 
 
@@ -195,7 +195,7 @@ def piece_of(form: PieceForm, offset: int) -> Piece:
 
 
 def form_of(piece: Piece) -> PieceForm:
-    """Return a piece as it is stored, of those read from the beginning."""
+    """Return the stored form of a piece; the pieces of the answer must have been read from the beginning."""
     begins = piece.after - piece.offset > len(piece.text) + bool(piece.signature)
     return PieceForm(
         part=piece.part,
@@ -209,7 +209,7 @@ def form_of(piece: Piece) -> PieceForm:
 
 
 def pieces_from(forms: Iterable[PieceForm], at: int = 0, offset: int = 0) -> list[Piece]:
-    """Return pieces as readers get them, those behind an offset; `at` is where the first one is."""
+    """Return the pieces after an offset as readers get them; `at` is the offset of the first form."""
     return [piece_of(form, place) for place, form in pieces_behind(forms, at, offset)]
 
 
@@ -242,12 +242,12 @@ class _Part:
 
 
 def arguments_of(text: str) -> object:
-    """Return the arguments of a call: a JSON value; the text itself if it is none, as when the answer was cut off."""
+    """Return the arguments of a call as a JSON value; the text itself if it is not JSON, as in an answer cut off."""
     if not text.strip():
         return {}
     try:
         return values.decode(text.encode())
-    except (ValueError, RecursionError):  # our own errors are values errors, too
+    except (ValueError, RecursionError):  # a `UsageError` is a `ValueError`, too
         return text
 
 
@@ -255,8 +255,8 @@ class Answer:
     """An answer as far as it is written.
 
     Args:
-        role: Of the message.
-        fields: Further ones of the message.
+        role: The role of the message.
+        fields: Further fields of the message.
     """
 
     def __init__(self, role: str, fields: Mapping[str, object]) -> None:
@@ -268,11 +268,11 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """Of all parts that are text."""
+        """The text of all parts that are text."""
         return "".join(part.text for part in self._parts if part.kind == TEXT)
 
     def add(self, kind: str, text: str, *, call: str = "", name: str = "", signature: str = "") -> PieceForm | None:
-        """Continue the last part, or begin one; return the piece that this is, None if it says nothing.
+        """Continue the last part, or begin a new one; return the new piece, None if it is empty.
 
         Raises:
             UsageError: The answer is too long, or the text has half a character.
@@ -300,7 +300,7 @@ class Answer:
         return piece
 
     def extend(self, pieces: Iterable[PieceForm]) -> None:
-        """Take pieces that are stored."""
+        """Add pieces."""
         for piece in pieces:
             if piece.begins or not self._parts:
                 self._parts.append(_Part(piece))
@@ -316,7 +316,7 @@ class Answer:
 
     @property
     def call_lengths(self) -> list[int]:
-        """How long the arguments of each call were as they came; empty if that is told by the message."""
+        """The length of the streamed arguments of each call; empty if the message itself gives these lengths."""
         calls = [part.text for part in self._parts if part.kind == TOOL_CALL]
         lengths = [len(text) for text in calls[:CALLS_TOLD_MAX]]
         return lengths if lengths != [len(written(arguments_of(text))) for text in calls[:CALLS_TOLD_MAX]] else []
@@ -338,10 +338,10 @@ def written(arguments: object) -> str:
 
 
 def pieces_of_node(node: Node, offset: int) -> list[Piece]:
-    """Return the pieces of an answer that has ended, those behind an offset.
+    """Return the pieces after an offset of an answer that has ended.
 
     Args:
-        node: The node that it became, with its payload.
+        node: The node that the stream became, with its payload.
         offset: Where to begin.
     """
     if isinstance(node.payload, Erased):

@@ -1,10 +1,10 @@
 """Keep a session fast to resume: seal segments, write `latest` and the card, merge, and finish erasures.
 
-A handle does the upkeep that its own appends make due. None of it adds records, and all of it can be left to the next
+A handle does the upkeep that its own appends make due. It adds no records, and all of it can be left to the next
 handle.
 Rule 1: `latest` holds the state as every reader folds it, not the position of the handle that writes it.
-Rule 2: the records that a move needs are written to `latest` before the move is recorded; so two reads resume the
-session even if the process is killed in between.
+Rule 2: the records that a move needs are written to `latest` before the move is recorded. So two reads resume the
+session even if the process is killed between these two writes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from treering.journal.read import Survey
 
 CARD_LAG_MS_MAX = 60_000
-"""After that time an append is followed by a new card, so that lists show which sessions are active."""
+"""If the card is older than this, an append also writes a new card, so that lists show which sessions are active."""
 SEALS_PER_MERGE = 16  # after that many seals a handle merges segments when it is closed
-SEALS_PER_MERGE_OPEN = 64  # and after that many behind an append, whose caller waits for it
+SEALS_PER_MERGE_OPEN = 64  # after that many seals it merges right after an append, whose caller waits for it
 
 
 def open_now(keys: SessionKeys) -> Steps[Collection[str]]:
-    """Return the answers that are being written, by the newest records: two GETs."""
+    """Return the ids of the answers that are being written, by the newest records: two GETs."""
     now = Replica(keys, None)
     yield from now.load()
     return now.state.streams
@@ -72,7 +72,7 @@ class Upkeep:
     # costs
 
     def measure(self) -> None:
-        """Estimate the stored sizes of both registers from their text: on an object store, about a quarter of it."""
+        """Estimate the stored sizes of both registers: on an object store, about a quarter of their text."""
         self._tail_bytes = sum(map(len, self._replica.view.tail.lines)) // (1 if self._replica.keys.appends else 4)
         self._latest_bytes = sum(map(len, self._replica.view.latest.lines)) // 4
 
@@ -96,10 +96,10 @@ class Upkeep:
 
     @property
     def card_is_due(self) -> bool:
-        """Whether the stored card lacks a title or the like, or is a minute old; see `renew_card`.
+        """Whether the stored card lacks a new fact, such as a title, or is a minute old; see `renew_card`.
 
-        A stored card that covers more records than this handle knows is newer than the one it would write. A clock that
-        was set back counts as a minute.
+        A stored card that covers more records than this handle knows is newer than the one it would write. If the clock
+        was set back, the card counts as a minute old.
         """
         view = self._replica.known_view
         if view is None or self._replica.state.end <= view.latest.card.covers:
@@ -113,9 +113,10 @@ class Upkeep:
     def renew_card(self) -> Steps[None]:
         """Write a new card. It is part of `latest`, which then covers all records.
 
-        A card is never replaced by one that covers less; a handle that lost the race to an older card tries again.
+        A card is never replaced by one that covers fewer records; a handle that lost the race to an older card tries
+        again.
         """
-        self._card_ms = now_ms()  # if it fails, it is not tried again with every append
+        self._card_ms = now_ms()  # if this fails, not every append tries it again
         for _ in range(ATTEMPTS_MAX):  # no error after the last attempt: the card just stays older
             if (yield from self.cover(seal=False)) or not self.card_is_due:
                 return
@@ -128,9 +129,9 @@ class Upkeep:
         self._tail_bytes = 0 if self._replica.view.sealed == self._replica.view.end else self._tail_bytes
 
     def drop_sealed(self) -> Steps[None]:
-        """Rewrite the tail if it holds many records that are in segments: nobody is about to append.
+        """Rewrite the tail if it holds many records that are in segments; called when no append is about to follow.
 
-        Nothing depends on it, and the next append drops them anyway; so it does not fail.
+        Nothing depends on it, and the next append drops these records anyway; so it raises no errors.
         """
         view = self._replica.view
         sealed = view.tail.lines[: max(0, view.sealed - view.tail.header.base)]
@@ -222,17 +223,17 @@ class Upkeep:
     # erasures and merging
 
     def heal(self) -> Steps[None]:
-        """Remove from `latest` what the tail lists as erased, whichever process began that erasure."""
+        """Remove from `latest` the payloads that the tail lists as erased, whichever process began the erasure."""
         bury = session.burial.latest_burier(self._replica.asked_policy, self._replica.keys.latest)
         view = yield from journal.erase.heal(self._replica.keys, self._replica.view.life, bury, unique=new_nonce)
         self._replica.absorb(view)
         self._replica.check()
 
     def finish_erasing(self) -> Steps[tuple[int, SweptBlobs]]:
-        """Remove what the tail lists as erased from all other objects.
+        """Remove the payloads that the tail lists as erased from all other objects.
 
         Returns:
-            The number of rewritten segments, and what became of the blobs.
+            The number of rewritten segments, and the blobs that were deleted or kept.
         """
         yield from self.heal()
         keys, life = self._replica.keys, self._replica.view.life
@@ -247,7 +248,7 @@ class Upkeep:
     def sweep_streams(self) -> Steps[int]:
         """Delete the pieces of answers that have ended, left by writers that were killed or late; return how many.
 
-        One LIST, and no more if there are none.
+        One LIST, and no further request if there are no pieces.
         """
         keys = self._replica.keys
         return (yield from journal.stream.sweep_streams(keys, self._replica.view.life, lambda: open_now(keys)))
@@ -256,7 +257,7 @@ class Upkeep:
         """Merge small segments, and finish erasures that another process began.
 
         Args:
-            everything: Merge whatever can be merged, and remove leftovers of earlier generations.
+            everything: Merge all segments that can be merged, and remove leftovers of earlier lives and ended streams.
         """
         yield from self.require_one_moment()
         where: Survey | None = yield from journal.read.survey(self._replica.keys, self._replica.view.life)
@@ -277,11 +278,11 @@ class Upkeep:
         return merged
 
     def _name_segments(self) -> Steps[None]:
-        """Write to `latest` which segments there are now, so that readers need not list them."""
+        """Write the names of the current segments to `latest`, so that readers need not list them."""
         keys, life = self._replica.keys, self._replica.view.life
         found, _, _ = journal.read.choose((yield from journal.read.list_segments(keys, life)))
         yield from self.cover(seal=False, again=True, segments=[file_name(segment.key) for segment in found])
 
     def should_optimize(self, *, quiet: bool) -> bool:
-        """Whether this handle wrote enough segments since its last merge to merge again; sooner if nobody waits."""
+        """Whether this handle wrote enough segments since its last merge to merge again; sooner if no caller waits."""
         return self._seals >= (SEALS_PER_MERGE if quiet else SEALS_PER_MERGE_OPEN)

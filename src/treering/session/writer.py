@@ -34,13 +34,13 @@ class Writer:
     """The parts of a session that was opened for writing.
 
     Args:
-        keys: Of the session.
-        policy: The one that the caller named; None: that of the newest checkpoint.
-        card: The summary of the session, if it does not exist yet.
-        options: How it is opened.
+        keys: The keys of the session.
+        policy: The policy that the caller named; None: that of the newest checkpoint.
+        card: The card of the session, if it does not exist yet.
+        options: How the session is opened.
         prepare: Called before this handle first writes to the store.
-        memory: Returns where parts of segments that were read are remembered; by default this handle's own memory.
-        detector: Returns what this process saw of the holders of leases; by default nothing before a call.
+        memory: Returns the cache of data that was read; by default this handle has its own.
+        detector: Returns what this process saw of the holders of leases; by default each call begins without it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Writer:
         self.lock: Callable[[], bool] = lambda: False
         """Locks the session for this handle, or raises `SessionHeldError`; false if the store has no locks."""
         self.holder: Callable[[], str] = lambda: ""
-        """Describes this process in a line, for those who find the session held."""
+        """Describes this process in a line, for the error of processes that find the session held."""
         self.detector = detector
         self.replica = Replica(keys, policy, card, nonce=new_nonce(), shared=options.shared, memory=memory)
         self.blobs = Blobs(self.replica)
@@ -102,17 +102,17 @@ class Writer:
 
     @property
     def unrecorded(self) -> tuple[Draft, ...]:
-        """Drafts not known to be recorded: buffered, or part of an append whose outcome is unknown."""
+        """Drafts not known to be recorded: buffered, or in an append whose outcome is unknown."""
         return self.appender.unrecorded
 
     @property
     def unrecorded_here(self) -> tuple[Draft, ...]:
-        """Those of them that this handle will stand behind."""
+        """The unrecorded drafts after which this handle will stand, once they are recorded."""
         return self.appender.unrecorded_here
 
     @property
     def state_values(self) -> Mapping[str, bytes]:
-        """The agent's state, encoded, by key: that of the checkpoint, with what buffered commits change."""
+        """The agent's state, encoded, by key: that of the checkpoint, with the changes of buffered commits."""
         values: dict[str, bytes] = dict(self.checkpoint.state) if self.checkpoint else {}
         for call in self.appender.calls:
             kept = {} if call.starts_over else values
@@ -121,7 +121,7 @@ class Writer:
 
     @property
     def manager_value(self) -> bytes | None:
-        """State of the conversation manager, likewise."""
+        """State of the conversation manager, with the changes of buffered commits, encoded."""
         manager = self.checkpoint.manager if self.checkpoint else None
         for call in self.appender.calls:
             manager = None if call.starts_over else manager
@@ -148,9 +148,9 @@ class Writer:
         self.position.follow_head()
 
     def refresh(self) -> Steps[bool]:
-        """Read the session again, and move to the node that the head points to now; true if there is something new.
+        """Read the session again, and move to the node that the head points to now; return whether anything is new.
 
-        False if the session still does not exist.
+        Returns False if the session still does not exist.
         """
         if not self.replica.exists:
             return (yield from self._open_found())
@@ -164,9 +164,9 @@ class Writer:
         return met or new or moved or self.replica.state.end > end
 
     def look(self) -> Steps[None]:
-        """Find out what became of an append without an answer, and `refresh` if others recorded something.
+        """Find out the outcome of an append without an answer, and `refresh` if other writers recorded something.
 
-        One conditional GET where nothing is new, as a rule answered without a body.
+        One conditional GET if nothing is new, usually answered without a body.
         """
         yield from self.appender.settle()
         if not (yield from self._is_up_to_date()):
@@ -177,13 +177,13 @@ class Writer:
         if view is None or not view.tail_version:
             return False
         there = self.replica.state.heads.heads.get(self.head)
-        if not self.position.is_known or self.position.behind or self.node != there:  # others recorded more
+        if not self.position.is_known or self.position.behind or self.node != there:  # other writers recorded more
             return False
         (answer,) = yield (Get(self.keys.tail, unless=view.tail_version, register=True),)
         return isinstance(answer, Unchanged)
 
     def _open_found(self) -> Steps[bool]:
-        """Open and lock the session if another writer created it meanwhile; false if it still does not exist."""
+        """Open and lock the session if another writer has created it; return whether it exists."""
         try:
             yield from self.open()
             if self.replica.exists:
@@ -204,7 +204,7 @@ class Writer:
                 yield from self.upkeep.renew_card()
             if self.upkeep.should_optimize(quiet=True):
                 yield from self.upkeep.optimize()
-            if self.appender.pending is None and self.replica.claim is None:  # else they are dropped with the lease
+            if self.appender.pending is None and self.replica.claim is None:  # else releasing the lease drops them
                 yield from self.upkeep.drop_sealed()
         except (SessionDeletedError, FormatVersionError):
             return  # the records are safe; only a later version may cover a critical record of that version

@@ -24,8 +24,8 @@ from treering.store.info import SessionInfo, info_of
 from treering.store.inventory import prefixes
 
 CARDS_AT_ONCE_MAX = 64  # ranged GETs of one batch; S3 clients keep about as many connections
-_BEFORE_TAIL = "tai"  # the key of a tail is the next one
-_HEADER_BYTES_MAX = 4096  # of the first line of a log; longer only if much was erased: then there are records
+_BEFORE_TAIL = "tai"  # a LIST after this key begins with the tail
+_HEADER_BYTES_MAX = 4096  # of the first line of a log; it is longer only if much was erased: then there are records
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,13 +43,13 @@ class Listing(NamedTuple):
     prefix: str
     """The prefix of its namespace."""
     tail_ms: int = 0
-    """When the session's log got a record after the card was written, by the store's clock; else 0."""
+    """When the session's log was last written after the card, by the store's clock; else 0."""
     unread: Entry | None = None
     """The log, if `tail_ms` is its time, and it is so short that it may hold no record; see `with_heads`."""
 
     @property
     def active_ms(self) -> int:
-        """When either of them was last written."""
+        """When the card or the log was last written, whichever is later."""
         return max(self.card.modified_ms, self.tail_ms)
 
 
@@ -94,7 +94,7 @@ def newest(
     """The session that was active last; a damaged card does not hide it.
 
     A card is written at the time of the last activity or later: much later if the session was imported. So cards are
-    read, the last written first, until no card left can be of a newer session.
+    read, the last written first, until no remaining card can belong to a more recent session.
     """
     found: SessionInfo | None = None
     listings = yield from list_cards(prefix, appends=appends, below=below)
@@ -114,11 +114,11 @@ def read_cards(listings: Sequence[Listing]) -> Steps[list[SessionInfo]]:
 
 
 class Read(NamedTuple):
-    """What a card says."""
+    """The contents of a card."""
 
     info: SessionInfo
     marker: str = ""
-    """The marker that it names; empty if an older version wrote it, or if it cannot be read."""
+    """The marker that the card names; empty if an older version wrote the card, or if it cannot be read."""
 
 
 def read_listed(listings: Sequence[Listing]) -> Steps[list[Read | None]]:
@@ -139,7 +139,7 @@ def list_cards(prefix: str, *, appends: bool, below: bool = False, begins: str =
         prefix: The namespace, empty or ending in `/`.
         appends: As in `SessionKeys`.
         below: Include the namespaces below.
-        begins: Only cards of sessions whose names begin so, and those of which only the card has the name.
+        begins: Only cards of sessions whose names begin with this text, and cards whose keys do not tell the name.
     """
     parts = (yield from prefixes(prefix, appends=appends)) if below else [prefix]
     asked = [(part, beginning) for part in parts for beginning in beginnings(begins)]
@@ -170,7 +170,7 @@ def with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
 
 
 def with_heads(listings: Sequence[Listing]) -> Steps[list[Listing]]:
-    """Read the beginnings of short logs, and take back the times of those that hold no record."""
+    """Read the beginnings of short logs, and remove the times of logs that hold no record."""
     unread = [listing.unread for listing in listings if listing.unread is not None]
     gets = tuple(Get(log.key, start=0, end=_HEADER_BYTES_MAX, register=True) for log in unread)
     heads = (yield gets) if gets else ()
@@ -184,13 +184,13 @@ def with_heads(listings: Sequence[Listing]) -> Steps[list[Listing]]:
 
 
 def _log_of(listing: Listing) -> List:
-    """A request for the log beside a card and its time."""
+    """A request for the log of a card's session and its time."""
     folder = f"{listing.prefix}{SESSIONS}{session_of_latest(listing.card.key, listing.prefix)}/"
     return List(folder, after=f"{folder}{_BEFORE_TAIL}", limit=1)
 
 
 def _newer_log(listing: Listing, answer: Answer) -> Entry | None:
-    """The log beside a card, if it was written after that."""
+    """The log of a card's session, if it was written after the card."""
     entries = checked(answer, Listed).entries
     logs = [entry for entry in entries if session_of_tail(entry.key, listing.prefix)]
     return next((log for log in logs if log.modified_ms > listing.card.modified_ms), None)

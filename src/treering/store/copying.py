@@ -1,14 +1,15 @@
 """Copy a session as it is at one moment into another store, or under another name, by its segments.
 
-A segment says nothing about its session but in its index. So the frames of records are copied as bytes, checked by the
+Only the index of a segment depends on its session. So the frames of records are copied as bytes, checked by the
 checksums that the index lists; they are not decompressed.
-Rule 1: what is copied is of one moment; see `treering.store.moment`. The copy has no list of what was erased before:
-it holds nothing of it, so it begins under epoch 0.
-Rule 2: a segment that may hold something that was erased after it was written is written without it. A large part that
-erased records referred to is copied only if others refer to it, too.
-Rule 3: the original is read once more before the copy is created. If something was erased there meanwhile, or an answer
-that was being written has ended, what is affected is copied again.
-Rule 4: what an earlier look copied and the last one does not need is deleted before that, so the copy never has it.
+Rule 1: all copied objects are of one moment; see `treering.store.moment`. The copy has no list of earlier erasures: it
+holds no erased payload, so it begins under epoch 0.
+Rule 2: a segment that may hold payloads erased after it was written is rewritten without them. A blob that erased
+records referred to is copied only if other records refer to it, too.
+Rule 3: the original is read once more before the copy is created. If a payload was erased there during the copying, or
+an answer that was being written has ended, the objects concerned are copied again.
+Rule 4: objects that an earlier pass copied and the last one does not need are deleted before the copy is created, so
+the copy never has them.
 Rule 5: the folder is that of a life that no reader knows until the copy is created; see `treering.session.loader`.
 """
 
@@ -50,8 +51,8 @@ def copy_session(
     Args:
         keys: The session, in the store that the job is run against.
         target: The store to copy to.
-        there: The session to create there.
-        prepare: Called before the first write to that store.
+        there: The session to create in the target.
+        prepare: Called before the first write to the target.
         progress: Called with the number of records done.
 
     Raises:
@@ -72,14 +73,14 @@ def copy_session(
             if (yield from _is_current(moment)):  # rule: copy-looks-again
                 break
         except NotFoundError:
-            pass  # a part of it was merged or erased meanwhile
+            pass  # a part of it was merged or erased since it was listed
         moment = yield from read_moment(keys)
         moment.view.require_same_life(lived.life)
     yield from on(target, copy.loader.finish())
 
 
 def _is_current(moment: Moment) -> Steps[bool]:
-    """Whether nothing was erased since, and the answers that were being written then are not finished."""
+    """Whether nothing was erased since, and the answers that were being written are still being written."""
     now = Reader(moment.view.keys).replica
     yield from now.load()
     now.view.require_same_life(moment.view.life)
@@ -89,25 +90,25 @@ def _is_current(moment: Moment) -> Steps[bool]:
 
 
 class _Copy:
-    """Writes the objects of a session that does not exist yet; each moment adds what the one before did not have."""
+    """Writes the objects of a session that does not exist yet; each moment adds the objects that are not copied yet."""
 
     def __init__(self, target: Driver, loader: Loader, progress: Progress | None) -> None:
         self.loader = loader
         self._target = target
         self._progress = progress
         self._segments: dict[str, Segment] = {}
-        """Copies of segments as they were, by the keys of these."""
+        """Copies of segments without erased records, by the keys of the originals."""
         self._blobs: dict[str, str] = {}
-        """Keys of copies by digest."""
+        """Keys of copied blobs by digest."""
         self._written: set[str] = set()
-        """Keys of all objects."""
+        """Keys of all objects written."""
 
     def take(self, moment: Moment) -> Job[None]:
-        """Write what a moment has.
+        """Write the objects of a moment.
 
         Raises:
             NotFoundError: An object is gone; look again.
-            CorruptError: One is damaged; what was written is removed.
+            CorruptError: An object is damaged; the objects written so far are removed.
         """
         try:
             segments = yield from self._copy_segments(moment)
@@ -145,7 +146,7 @@ class _Copy:
         if held is not None:
             return held
         data = yield from read_whole(segment.key)
-        if name.end > view.end:  # the tail is older than it should be: readers are shown the records that it names
+        if name.end > view.end:  # the tail is older than it should be: only records up to its end count
             lines = view.burials.bury_all(content_of(segment, data).lines[: view.end - name.first], name.first)
             return (yield from self._write_lines(lines, name.first, name.marks.first))
         build = partial(rewritten, segment, data, view.burials if dirty else NONE)
@@ -164,7 +165,7 @@ class _Copy:
         return copied
 
     def _copy_blobs(self, moment: Moment) -> Job[list[str]]:
-        """Copy all large parts; a damaged one is as good as missing. Return the keys of the copies."""
+        """Copy all blobs; a damaged one counts as missing. Return the keys of the copies."""
         view, loader = moment.view, self.loader
         listed = {file_name(entry.key): entry for entry in moment.blobs}
         gone = listed.keys() & view.burials.blobs

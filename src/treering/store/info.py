@@ -1,4 +1,4 @@
-"""The row of a session in lists: its card, read without the session."""
+"""The row of a session in lists: its card, read without the rest of the session."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     namespace: tuple[str, ...] = ()
-    """The namespace it is in, as a path from the root of the store."""
+    """The namespace of the session, as a path from the root of the store."""
     title: str = ""
     project: str = ""
     cwd: str = ""
     created_ms: int = 0
     updated_ms: int = 0
-    """May lag behind the last append by a minute at most; exact on a local disk."""
+    """May be older than the last append by a minute at most; exact on a local disk."""
     nodes: int = 0
     messages: int = 0
     checkpoints: int = 0
@@ -31,7 +31,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     node: str | None = None
     provider: str = ""
     model: str = ""
-    """Of the last change of model, or of the last answer that names its model, as imported ones do."""
+    """The model of the last change of model, or of the last answer that names its model, as imported answers do."""
     parent_session: str | None = None
     parent_node: str | None = None
     task: str = ""
@@ -52,7 +52,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def test(self) -> Callable[[SessionInfo], bool] | None:
-        """The filter of rows; None if all are wanted."""
+        """The filter for rows; None if all rows are wanted."""
         return None if self == _ALL else self.fits
 
     def fits(self, row: SessionInfo) -> bool:
@@ -61,7 +61,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return all(value is None or value == there for value, there in asked)
 
     def may_fit(self, marker: Marker) -> bool:
-        """Whether the card must be read to know; false for nearly all sessions of other projects and folders."""
+        """Whether a session may be wanted, judged by its marker: false for nearly all other projects and folders."""
         # Not as in `fits`: this is asked of each of the thousands of markers of a day.
         return (self.project is None or hint_of(self.project) == marker.project) and (
             self.cwd is None or hint_of(self.cwd) == marker.folder

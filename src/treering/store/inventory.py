@@ -1,6 +1,6 @@
 """Find the sessions and namespaces of a store without its cards, which may be lost.
 
-A namespace exists as long as anything is stored in it, even if only the tombstone of a session.
+A namespace exists while anything is stored in it, even if only the tombstone of a session.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from treering.storage.run import checked, list_all, list_folders
 
 
 def stored_sessions(prefix: str, *, appends: bool) -> Steps[dict[str, str]]:
-    """Keys of registers by the names of all sessions, deleted ones included; also of those whose card is lost.
+    """Keys of registers by the names of all sessions, including deleted sessions and sessions whose card is lost.
 
     If the key is a digest, the name is read from the register; if that cannot be read, the digest is returned instead.
 
@@ -78,7 +78,7 @@ def namespaces(prefix: str, *, appends: bool) -> Steps[dict[str, str]]:
 
 
 def prefixes(prefix: str, *, appends: bool) -> Steps[list[str]]:
-    """Find all namespaces below one, however deep; return their prefixes in the order of their names, its own first."""
+    """Find all namespaces below one, however deep; return its own prefix, then theirs in the order of their names."""
     found, level = [prefix], [prefix]
     while level:
         below = yield from list_folders([f"{each}{NAMESPACES}" for each in level], on_disk=appends)

@@ -1,4 +1,4 @@
-"""Bring whole sessions into a store from an importer."""
+"""Load whole sessions from an importer into a store."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from treering.storage.effects import Job, call, tell
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
-_DRAFTS_AT_ONCE = 16  # read before they are recorded; of more, the first would have left the processor's caches
+_DRAFTS_AT_ONCE = 16  # read before they are recorded: few enough to stay in the processor's caches
 
 
 class Progress(Protocol):
-    """A function that is called now and then with the number done so far: of records, or of bytes in a backup."""
+    """A function that is called from time to time with the number done so far: of records, or of bytes in a backup."""
 
     def __call__(self, done: int, /) -> None: ...
 
@@ -35,7 +35,7 @@ def import_drafts(
         loader: The new session, still without a record.
         drafts: All records, in order; read once.
         leaf: Called after the last draft; returns the node that the head points to.
-        origin: Called after that; returns facts about the file.
+        origin: Called after `leaf`; returns facts about the file.
         progress: Called with the number of records done.
 
     Raises:

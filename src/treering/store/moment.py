@@ -1,7 +1,7 @@
-"""Everything that a session consists of at one moment: what a backup and a copy take.
+"""Everything that a session consists of at one moment, for backups and copies.
 
 Rule 1: both registers are read first, then segments are listed. If some were sealed or merged since, all is read again.
-So the objects are those of the moment of the registers.
+So the objects are those of the moment at which the registers were read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from treering.storage.requests import Entry, Found, Get, Steps
 from treering.storage.run import ask, checked, list_all
 
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of large parts that are read together; a larger one is read alone."""
+"""Limit for blobs that are read together; a larger one is read alone."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -35,9 +35,9 @@ class Moment(msgspec.Struct, frozen=True):
     state: SessionState
     """Folded from every record, with the working context."""
     listed: tuple[Segment, ...]
-    """All segments that there are."""
+    """All segments of the session."""
     segments: tuple[Segment, ...]
-    """Those of them that hold all records except `rest`. The last one ends behind the tail only if that is damaged."""
+    """The segments that hold all records but `rest`. The last one ends after the tail only if the tail is damaged."""
     rest: Sequence[bytes]
     """The lines that are only in the tail."""
     blobs: tuple[Entry, ...]
@@ -52,7 +52,7 @@ def read_moment(keys: SessionKeys) -> Steps[Moment]:
         NotFoundError: There is no such session, or it was deleted.
         CorruptError: It is damaged.
         FormatVersionError: A later version wrote records that only that version can fold.
-        UnavailableError: It changes faster than it can be read.
+        UnavailableError: The session changes faster than it can be read.
     """
     attempts = Attempts(keys.tail)
     while attempts.another():
@@ -63,7 +63,7 @@ def read_moment(keys: SessionKeys) -> Steps[Moment]:
         view.require_known_critical(knows)
         base = view.tail.header.base
         listed = yield from list_segments(keys, view.life)
-        # One that ends behind the tail was sealed or merged since, or the tail is older than it should be.
+        # A segment that ends after the tail was sealed or merged since, or the tail is older than it should be.
         chosen, _, reach = choose([segment for segment in listed if segment.name.end <= view.end])
         if reach < base:
             chosen, _, reach = choose(listed)
@@ -79,19 +79,19 @@ def read_moment(keys: SessionKeys) -> Steps[Moment]:
 
 
 def read_whole(key: str) -> Steps[bytes]:
-    """Read an object, from its first byte on: some drivers hash what they read without a range, to tell its version.
+    """Read an object by a range from byte 0: without a range, some drivers hash the bytes to compute the version.
 
     Raises:
-        NotFoundError: It is gone.
+        NotFoundError: The object is gone.
     """
     return (yield from ask(Get(key, start=0), Found)).data
 
 
 def read_blobs(entries: Sequence[Entry]) -> Steps[dict[str, bytes]]:
-    """Read large parts in parallel, by digest; without those that are damaged.
+    """Read blobs in parallel, and return them by digest, without damaged ones.
 
     Raises:
-        NotFoundError: One was erased meanwhile.
+        NotFoundError: A blob was erased since it was listed.
     """
     found: dict[str, bytes] = {}
     for _ in range(2):  # the transfer may have damaged one
@@ -106,7 +106,7 @@ def read_blobs(entries: Sequence[Entry]) -> Steps[dict[str, bytes]]:
 
 
 def in_batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Cut a list of large parts into such as have room in memory together."""
+    """Cut a list of blobs into batches that fit in memory."""
     batch: list[Entry] = []
     for entry in entries:
         if (batch and sum(each.size for each in batch) + entry.size > BATCH_BYTES_MAX) or len(

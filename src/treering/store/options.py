@@ -1,4 +1,4 @@
-"""The keywords that a session is opened and loaded with, for type checkers."""
+"""The keyword options for opening and loading sessions, for type checkers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class OpenOptions(TypedDict, total=False):
     title: str
     """Title of a new session."""
     project: str
-    """Project of a new session; any word to find it by."""
+    """Project of a new session; any word by which lists can filter."""
     cwd: str
     """Working directory of a new session."""
     extra: Mapping[str, object]
     """Further facts on the card of a new session."""
     shared: bool
-    """Allow concurrent writers: one that appends second gets its own branch. By default it gets an error."""
+    """Allow concurrent writers: a writer that appends second gets its own branch. By default it gets an error."""
     create: bool
     """Create the session if it does not exist (the default); otherwise that is an error."""
     durability: Literal["sync", "turn"]
@@ -35,13 +35,13 @@ class OpenOptions(TypedDict, total=False):
     hooks: Hooks
     """Functions to call before and after events."""
     claim: float
-    """Take a lease: have the session for this worker alone, also among computers, until `release` or `close`, or until
-    it gave no sign of life for so many seconds. Exclusive sessions only; see `Session.claim`."""
+    """Take a lease: no other worker on any computer can use the session until `release` or `close`, or until this
+    worker gave no sign of life for this many seconds. Exclusive sessions only; see `Session.claim`."""
     wait: float
-    """With `claim`: wait at most so many seconds for another worker; by default not at all."""
+    """With `claim`: the maximum number of seconds to wait for another worker; by default 0."""
     hold: bool
-    """Lock the session against other processes while it is open, if the store has locks (the default). Otherwise only
-    from `claim` to `release`, and the next append detects writers in between."""
+    """Lock the session against other processes while it is open, if the store has locks (the default). If false, it is
+    locked only from `claim` to `release`; the next append detects records that other writers made in between."""
 
 
 class LoadFacts(TypedDict, total=False):

@@ -1,8 +1,8 @@
-"""Parcels: bytes that another program stores under its own names, beside the sessions. The last write wins.
+"""Parcels: bytes that another program stores under its own names, next to the sessions. The last write wins.
 
 Rule 1: a write that names the version it replaces raises if there is another version; see `put_parcel`.
 Rule 2: on a filesystem that empties a file before it fills it, parcels are stored as registers, so that a killed write
-leaves the old bytes. There a write reads first; everywhere else it is one request.
+leaves the old bytes. There a write reads first; on all other stores it is one request.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def put_parcel(place: Place, name: str, content: bytes, *, expect: Version | Non
     """Write a parcel; durable when it returns. Returns its version.
 
     Args:
-        place: Where.
+        place: The store or namespace.
         name: Non-empty parts, separated by slashes.
         content: Any bytes.
-        expect: Replace only this version; `ABSENT`: there must be none. None replaces any version.
+        expect: Replace only this version; `ABSENT`: there must be no parcel yet. None replaces any version.
 
     Raises:
         ConflictError: There is another version; nothing was written.
@@ -74,7 +74,7 @@ def get_parcel(place: Place, name: str) -> Steps[tuple[bytes, Version] | None]:
     """Read a parcel in one request; None if there is none.
 
     Raises:
-        CorruptError: It is damaged, or another parcel is under this key.
+        CorruptError: The parcel is damaged, or another parcel is stored under its key.
     """
     key = parcel_key(place.prefix, name)
     there = yield from ParcelRegister(key).read()
@@ -97,7 +97,7 @@ def parcel_names(place: Place, start: str = "") -> Steps[list[str]]:
     Names with a very long part are read from their parcels, one ranged GET for each.
 
     Raises:
-        CorruptError: One of those is damaged.
+        CorruptError: A parcel with a very long part in its name is damaged.
     """
     entries = yield from list_all(parcel_folder(place.prefix, start[: start.rfind("/") + 1]))
     names: list[str] = []

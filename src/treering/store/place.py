@@ -41,7 +41,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 MODES = {"durability": ("sync", "turn"), "first_write": ("record", "assistant")}
-"""Options that are one of some words, by default the first."""
+"""Options whose value is one of these words, by default the first."""
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Opening(msgspec.Struct, frozen=True):
     hold: bool = True
     """Lock the session at once; else when it is claimed."""
     claim: float | None = None
-    """Take a lease of so many seconds, see `treering.session.verbs.leasing`."""
+    """Take a lease of this many seconds, see `treering.session.verbs.leasing`."""
     wait: float = 0.0
 
     @classmethod
@@ -62,7 +62,7 @@ class Opening(msgspec.Struct, frozen=True):
         """Split options into the card of a new session and the options for writing.
 
         Raises:
-            UsageError: One of them has no meaning.
+            UsageError: An option does not exist, or its value is not allowed.
         """
         left: dict[str, Any] = {**options}
         modes = {}
@@ -105,15 +105,15 @@ class Place:
         self.driver = driver
         self.prefix = prefix
         self.address = address
-        """Identifies the store, without its namespaces, in every process; None if nothing does. See `address_of`."""
+        """Identifies the store, without its namespaces, across processes; None if impossible. See `address_of`."""
         self.redaction = redaction
         """Applied to every text before it is stored."""
         self.location = location or f"{driver.name}:/"
         """Path or URL of the store, without its namespaces, for people; see `location_of`."""
         self.memory: Callable[[], Memory] = _Once(_memory)
-        """Returns where what was read of segments is remembered, for all sessions and namespaces together."""
+        """Returns the cache of data that was read, shared by all sessions and namespaces."""
         self.detector: Callable[[], FailureDetector] = _Once(_detector)
-        """Returns what was seen of the holders of leases, likewise."""
+        """Returns what this process saw of the holders of leases, shared likewise."""
         self._proofs = set() if proofs is None else proofs
 
     def namespace(self, name: str) -> Place:
@@ -137,14 +137,14 @@ class Place:
             UsageError: The name is empty.
         """
         keys = SessionKeys(self.prefix, session, self.driver.appends)
-        _ = keys.tail  # refuses what cannot be a key
+        _ = keys.tail  # raises if the name cannot be a key
         return keys
 
     def prepare(self) -> Steps[None]:
-        """Before the first write of this process: check that the store honours conditions, and mark it as ours."""
+        """Before the first write of this process: check that the store honours conditions, and mark it as a store."""
         if self._proofs:
             return
-        from treering.storage.proof import declare, prove  # who only resumes writes nothing
+        from treering.storage.proof import declare, prove  # a process that only resumes does not need them
 
         facts = {"created": time_text(now_ms()), "by": "treering"}
         if self.driver.proven or not self.driver.conditional:
@@ -162,10 +162,10 @@ class Place:
     def writer(self, opening: Opening) -> tuple[Writer, list[Hold]]:
         """A writer that has not read anything yet, and its locks on the session, to be released at the end.
 
-        A session that does not exist yet is locked when it is created, so that one without a record leaves no file.
+        A session that does not exist yet is locked when it is created, so that no lock file is left without a record.
 
         Raises:
-            SessionHeldError: Another process holds the session; the message says who.
+            SessionHeldError: Another process holds the session; the message names it.
         """
         holds: list[Hold] = []
 
@@ -209,7 +209,7 @@ class Place:
         """Lock a session for this process, if the store has locks.
 
         Raises:
-            SessionHeldError: Another process holds it; the message says who.
+            SessionHeldError: Another process holds it; the message names it.
         """
         return self.driver.hold(self.keys(session).hold, shared=shared, holder=holder_line(), create=create)
 
@@ -217,7 +217,7 @@ class Place:
         """Delete a session that no process has open, and leftovers that the driver keeps; see `life.delete`.
 
         Raises:
-            SessionHeldError: Another process holds it; the message says who.
+            SessionHeldError: Another process holds it; the message names it.
         """
         keys, hold = self.keys(session), self.hold(session, shared=False, create=False)
         try:
@@ -230,7 +230,7 @@ class Place:
         return done
 
     def purge(self, session: str | None = None, *, before_ms: int | None = None) -> Job[tuple[str, ...]]:
-        """Remove the remains of one deleted session or of all, and leftovers of the driver; see `Store.purge`."""
+        """Remove the remains of one or all deleted sessions, and leftovers of the driver; see `Store.purge`."""
         if session is not None:
             names = yield from store.purging.purge_one(self.keys(session))
         else:
@@ -250,7 +250,7 @@ class Opened(msgspec.Struct, Generic[R], frozen=True):
 
 
 def policy_named(name: str | None) -> Policy | None:
-    """The policy of that name, if one is asked for.
+    """The policy of that name; None without a name.
 
     Raises:
         UsageError: There is no policy of that name.
@@ -266,7 +266,7 @@ def release(holds: list[Hold]) -> None:
 
 
 def holder_line() -> str:
-    """Describes this process, for the error of a process that finds the session locked."""
+    """A line that describes this process, for the error message of a process that finds the session locked."""
     since = time_text(now_ms())
     return f"pid {os.getpid()} on {platform.node()}, {os.path.basename(sys.argv[0] or 'python')}, since {since}"
 
@@ -286,7 +286,7 @@ def loaded_card(session: str, facts: LoadFacts) -> Card:
     Raises:
         UsageError: There is no such fact.
     """
-    from treering.store.options import LoadFacts  # who opens a session does without
+    from treering.store.options import LoadFacts  # opening a session does not need it
 
     unknown = sorted(facts.keys() - LoadFacts.__annotations__.keys())
     if unknown:
@@ -300,7 +300,7 @@ def loaded_card(session: str, facts: LoadFacts) -> Card:
 
 def wanted_by(project: str | None, cwd: str | None, status: str | None = None) -> Wanted:
     """A filter for lists of sessions; None for a criterion means any."""
-    from treering.store.info import Wanted  # who only resumes lists nothing
+    from treering.store.info import Wanted  # a process that only resumes does not need it
 
     return Wanted(project=project, cwd=None if cwd is None else full_path(cwd), status=status)
 
@@ -320,18 +320,19 @@ def open_place(
 
     Args:
         target: A folder, `s3://bucket/prefix`, `memory://name`, any fsspec URL or filesystem object.
-        path: Where the store lies in a filesystem object.
+        path: The path of the store in a filesystem object.
         namespace: A part of the store for one tenant.
-        single_writer: You promise that one process at a time writes here. Needed for stores without compare-and-swap.
+        single_writer: You promise that only one process at a time writes here. Needed for stores without
+            compare-and-swap.
         storage_options: Passed on to the client of a remote store.
         redactor: Gets every text before it is stored, and returns the text to store; see `treering.redact_patterns`.
             It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
             and repairs keep stored texts as they are.
-        observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. It is called by
-            whatever thread or event loop waited, and must not use the store. What it raises ends the call as an
-            interrupt would.
-        timeout: Seconds after which a request to S3 that has no answer fails, all its attempts included. What is sent
-            or received slowly takes longer, and a call may need several requests one after the other.
+        observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. The thread or
+            event loop that waited for the requests calls it. It must not use the store. If it raises, the call ends as
+            by an interrupt.
+        timeout: Seconds after which a request to S3 without an answer fails, with all its attempts. Slow uploads and
+            downloads may take longer, and a call may need several requests one after the other.
 
     Raises:
         UsageError: The target is none of these, or `timeout` is not positive.
@@ -362,7 +363,7 @@ def _detector() -> FailureDetector:
 
 
 class _Once(Generic[T]):
-    """Makes something of a store when it is first asked for, once for all threads: few sessions need it."""
+    """Makes an object when it is first asked for, once for all threads: few sessions need it."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

@@ -24,8 +24,8 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
     Args:
         prefix: The namespace, empty or ending in `/`.
         appends: As in `SessionKeys`.
-        before_ms: Only those deleted before that time by the store's clock, in milliseconds since 1970. Objects without
-            a tombstone, leftovers of a session purged before, are always removed.
+        before_ms: Only sessions deleted before that time by the store's clock, in milliseconds since 1970. Objects
+            without a tombstone, left by a session purged before, are always removed.
     """
     cards = yield from cards_by_name(prefix)
     names = {encoded for encoded, card in cards.items() if before_ms is None or card.modified_ms <= before_ms}
@@ -39,12 +39,12 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
         try:
             done += yield from purge_one(SessionKeys(prefix, session, appends))
         except (NotFoundError, UsageError):
-            continue  # created again meanwhile, or nothing is left
+            continue  # the session was created again, or nothing is left of it
     return tuple(done)
 
 
 def _name_of(encoded: str, card: Entry | None) -> Steps[str | None]:
-    """The session's name; None if only a card could tell it, and there is none."""
+    """The session's name; None if only its card has it, and the card is gone."""
     if (name := decode_id(encoded)) is not None or card is None:
         return name
     (answer,) = yield (Get(card.key, start=0, end=CARD_BYTES_MAX, register=True),)

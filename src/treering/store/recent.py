@@ -1,12 +1,13 @@
 """Pages of sessions by their markers: the keys of the days that are shown, and one ranged GET for each row shown.
 
-A marker tells the day; within a day, the time at which the store got the marker does, which lags behind the session by
-`LAG_MS_MAX` at most. On a local disk the time of the log is exact, and is read for all rows that it can move.
+Markers are ordered by their day. Within a day the time at which the store got the marker counts, which lags behind the
+session by `LAG_MS_MAX` at most. On a local disk the time of the log is exact; it is read for all rows whose order it
+may change.
 
 Rule 1: markers are trusted where `recent.json` says that each session has one. Else all cards are listed.
-Rule 2: a marker counts if the card names it. The others were left by a kill, or are about to be deleted.
-Rule 3: while a list is read, a session may get another marker, in a part that was read before. Then the card names a
-marker that was not met, and its old place counts.
+Rule 2: a marker counts if the card names it. Other markers were left by a kill, or are about to be deleted.
+Rule 3: while a list is read, a session may get another marker, in a part of the list that was read before. Then the
+card names a marker that was not met, and the session's old place in the list counts.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from treering.store.info import SessionInfo, Wanted
 from treering.store.inventory import prefixes
 
 LAG_MS_MAX = MARKED_MS_MAX + CARD_LAG_MS_MAX
-"""A marker is written with a card, and a card is written so long after a record at most."""
-_DISK_KEYS = 64  # of the first LIST; on a disk each costs a system call, and few are shown
+"""A marker is written with a card, and a card is written this long after a record at most."""
+_DISK_KEYS = 64  # limit of the first LIST: on a disk each key costs a system call, and few are shown
 _LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
 _cursor = re.compile(r"([0-9]+)-([0-9]+)-(.+)")
 
@@ -54,29 +55,29 @@ class Marked(NamedTuple):
     listing: Listing
 
     def active_ms_max(self, *, exact: bool) -> int:
-        """When the session may have been active last; `exact`: its log was asked."""
+        """The latest time at which the session may have been active; `exact`: the time of its log was read."""
         if exact:
             return self.listing.active_ms
         return min(self.listing.active_ms, (self.marker.day + 1) * DAY_MS) + LAG_MS_MAX
 
     @property
     def is_late(self) -> bool:
-        """Whether the marker was put after its day."""
+        """Whether the marker was written after its day."""
         return self.listing.card.modified_ms >= (self.marker.day + 1) * DAY_MS
 
     @property
     def order(self) -> tuple[int, str]:
-        """Sorts the markers of a day, those of the most recently active sessions first.
+        """A key that sorts the markers of a day, those of the most recently active sessions first.
 
-        A log that is younger than the marker allows was left by a kill. It counts as no younger: else it might stand on
-        a page that was shown before it was asked.
+        A log that is younger than the marker allows was left by a kill. It counts as no younger: otherwise it might
+        belong on a page that was shown before the time of the log was read.
         """
         active_ms = min(self.listing.active_ms, self.listing.card.modified_ms + LAG_MS_MAX)
         return -active_ms, self.listing.card.key
 
 
 class _Cursor(NamedTuple):
-    """Where the page before ended."""
+    """The place where the page before ended."""
 
     day: int
     order: tuple[int, str]
@@ -133,14 +134,14 @@ def list_page(
 
 
 def _by_activity(found: Sequence[tuple[Marked, SessionInfo]]) -> Iterator[SessionInfo]:
-    """The rows of a page; markers that were put on an earlier day, as by imports, stand there in the order of cards."""
+    """The rows of a page. Markers written after their day, as by imports, are sorted by the times in the cards."""
     for day, same in groupby(found, key=lambda pair: pair[0].marker.day if pair[0].is_late else None):
         rows = [row for _, row in same]
         yield from rows if day is None else sorted(rows, key=lambda row: -row.updated_ms)
 
 
 def _count(wanted: Wanted, left: int) -> int:
-    """How many cards to read at once: only a status is not told by markers."""
+    """How many cards to read at once: many if a status is wanted, which markers do not have."""
     return CARDS_AT_ONCE_MAX if wanted.status is not None else min(CARDS_AT_ONCE_MAX, left)
 
 
@@ -161,9 +162,10 @@ def newest(prefix: str, *, appends: bool, wanted: Wanted, below: bool = False) -
 
 
 def begin_complete() -> Steps[None]:
-    """Let a new store say that each of its sessions has a marker, unless it has sessions already.
+    """Write in a new store that each of its sessions has a marker, unless it has sessions already.
 
-    If a request fails, it does not say so: lists read all cards until somebody reindexes, and the first append goes on.
+    If a request fails, this is not written, and the first append continues. Lists then read all cards until `reindex`
+    is called.
     """
     answers = yield (List(LATEST, limit=1), List(NAMESPACES, limit=1))
     if all(isinstance(answer, Listed) and not answer.entries for answer in answers):
@@ -177,7 +179,7 @@ def is_complete(prefix: str) -> Steps[bool]:
 
 
 def put_complete(prefix: str) -> Steps[None]:
-    """Say that each session of a namespace, and of those below it, has a marker."""
+    """Write that each session of a namespace, and of the namespaces below it, has a marker."""
     yield from ask(_complete_put(prefix), Written)
 
 
@@ -187,7 +189,7 @@ def _complete_put(prefix: str) -> Put:
 
 
 def _begin(prefix: str, *, appends: bool, cursor: _Cursor | None, wanted: Wanted, below: bool) -> Steps[_Walk | None]:
-    """Begin to list markers; None if they are not to be trusted (rule 1)."""
+    """Begin to list markers; None if they cannot be trusted (rule 1)."""
     parts = (yield from prefixes(prefix, appends=appends)) if below else [prefix]
     days = _Days(parts, start=cursor.day if cursor is not None else None, on_disk=appends)
     asked = _complete_gets(prefix)
@@ -200,19 +202,19 @@ def _begin(prefix: str, *, appends: bool, cursor: _Cursor | None, wanted: Wanted
 
 
 def _complete_gets(prefix: str) -> tuple[Get, ...]:
-    """Ask a namespace, and those around it."""
+    """Requests for the `recent.json` of a namespace and of the namespaces around it."""
     names = prefix.split("/")[:-1]
     around = ["".join(f"{name}/" for name in names[:count]) for count in range(0, len(names) + 1, 2)]
     return tuple(Get(recent_complete(each)) for each in around)
 
 
 def _says_complete(answers: Sequence[Answer]) -> bool:
-    """Whether one of them says so; whoever may not ask, or gets no answer, lists cards."""
+    """Whether one of the answers says that all sessions have markers; a refusal or no answer counts as no."""
     return any(isinstance(answer, Found) for answer in answers)
 
 
 class _Folder:
-    """What was listed of the markers of a namespace."""
+    """The markers of a namespace that were listed so far."""
 
     def __init__(self, prefix: str, start: int | None) -> None:
         self.prefix = prefix
@@ -228,7 +230,7 @@ class _Days:
     Args:
         parts: The prefixes of the namespaces.
         start: The day to begin with.
-        on_disk: Few keys at once.
+        on_disk: List few keys at first.
     """
 
     def __init__(self, parts: Sequence[str], *, start: int | None, on_disk: bool) -> None:
@@ -240,7 +242,7 @@ class _Days:
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be another day."""
+        """Whether there may be another day with markers."""
         return any(folder.found or folder.more for folder in self._folders.values())
 
     def next(self) -> Steps[list[Marked]]:
@@ -260,7 +262,7 @@ class _Days:
         return taken
 
     def requests(self) -> tuple[List, ...]:
-        """The LISTs without which the next day is not known as a whole."""
+        """The LISTs that are needed to know the whole next day."""
         day = self._day()
         return tuple(
             List(recent_folder(folder.prefix), after=folder.reached, limit=self._limit)
@@ -284,14 +286,14 @@ class _Days:
                     self.met.add(entry.key)
 
     def has_passed(self, prefix: str, key: str) -> bool:
-        """Whether a marker that was not met will not be met: it was put where the list had been read already."""
+        """Whether a marker that was not met cannot be met any more: its key is in a part that was read already."""
         folder = self._folders[prefix]
         behind_start = self.start is None or key > recent_folder(prefix, self.start)
         return behind_start and (not folder.more or key <= folder.reached)
 
 
 def _asked(ask_all: Callable[[list[Listing]], Steps[list[Listing]]], part: Sequence[Marked]) -> Steps[list[Marked]]:
-    """Markers with what is known of their logs after `ask_all`."""
+    """Markers with the times of their logs as `ask_all` found them."""
     listings = yield from ask_all([marked.listing for marked in part])
     return [marked._replace(listing=each) for marked, each in zip(part, listings, strict=True)]
 
@@ -305,12 +307,12 @@ class _Walk:
         self._wanted = wanted
         self._on_disk = on_disk
         self._waiting: list[Marked] = []
-        """Markers of this day in the order of the store; logs may change it."""
+        """Markers of this day in the order of the store; the times of logs may change it."""
         self._ready: list[Marked] = []
-        """Markers of this day in their order."""
+        """Markers of this day in their final order."""
         self._shown: set[tuple[str, str]] = set()
         self.cursor = cursor
-        """Where it stands."""
+        """The place that the walk has reached."""
 
     @property
     def has_more(self) -> bool:
@@ -318,7 +320,7 @@ class _Walk:
         return bool(self._ready or self._waiting) or self._days.has_more
 
     def take(self, count: int) -> Steps[list[Marked]]:
-        """The next ones, `count` at most; none after the last one."""
+        """The next markers, `count` at most; empty after the last one."""
         part: list[Marked] = []
         while len(part) < count:
             yield from self._make_ready(count - len(part))
@@ -336,7 +338,7 @@ class _Walk:
         return (self._is_behind(marked) or self._on_disk) and self._wanted.may_fit(marked.marker)
 
     def _make_ready(self, count: int) -> Steps[None]:
-        """Sort as many as are asked for. On a disk, logs are asked until no other one can come before them."""
+        """Sort the next `count` markers. On a disk, logs are read until no other marker can come before these."""
         if not self._on_disk:
             self._ready, self._waiting = self._ready + self._waiting, []
             return
@@ -353,13 +355,13 @@ class _Walk:
             self._ready = sorted([*self._ready, *filter(self._is_behind, read)], key=lambda marked: marked.order)
 
     def _ask_logs(self, part: Sequence[Marked]) -> Steps[list[Marked]]:
-        """Ask for logs; a log without a record looks younger than it is, so its session may come now after all."""
+        """Read the times of logs. A log without a record looks younger than its session, which may still come now."""
         read = yield from _asked(with_logs, part)
         early = [marked for marked in read if not self._is_behind(marked) and marked.listing.unread]
         return [*filter(self._is_behind, read), *(yield from _asked(with_heads, early))]
 
     def _may_precede(self, count: int) -> list[Marked]:
-        """The first of those that wait, as far as they may come before the last one to be shown."""
+        """The first waiting markers, as far as they may come before the last one to be shown."""
         if len(self._ready) < count:
             return self._waiting[:count]
         last_ms = -self._ready[count - 1].order[0]
@@ -371,7 +373,7 @@ class _Walk:
         return self._after is None or (-marked.marker.day, marked.order) > (-self._after.day, self._after.order)
 
     def read(self, part: Sequence[Marked]) -> Steps[list[tuple[Marked, SessionInfo]]]:
-        """The rows of those that count and are wanted."""
+        """The rows of the markers that count and whose sessions are wanted."""
         rows: list[tuple[Marked, SessionInfo]] = []
         for marked, read in zip(part, (yield from read_listed([each.listing for each in part])), strict=True):
             if read is not None and self._counts(marked, read):

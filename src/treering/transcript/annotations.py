@@ -1,21 +1,21 @@
 """Records about nodes: notes annotate them, edits change how they are shown.
 
-Neither moves a head. Of several labels, titles or edits of one kind the last one counts.
+Neither moves a head. Of several labels, titles or edits of one kind, the last one counts.
 
 | record               | brief                            | effect                                                     |
 |----------------------|----------------------------------|------------------------------------------------------------|
-| note `label`         | `{"label": text}`                | names the target; null or empty text takes the label off   |
-| note `title`         | `{"title": text}`                | names the session; null or empty text takes the title off  |
-| note `usage`         | `{"input": n, "output": n, ...}` | is added up; abandoned branches have cost money too        |
+| note `label`         | `{"label": text}`                | names the target; null or empty text removes the label     |
+| note `title`         | `{"title": text}`                | names the session; null or empty text removes the title    |
+| note `usage`         | `{"input": n, "output": n, ...}` | is added to the sums, also on abandoned branches           |
 |                      | with `"reset": true`             | the sums begin anew with it                                |
 | note `extension`     | `{"extension": type}`            | is state of an extension, held in the payload              |
 | edit `amend`         |                                  | its payload is shown in place of the target's              |
 | edit `retract`       |                                  | hides the target                                           |
-| either of these      | `{"undo": true}`                 | takes the edit of that kind back                           |
-| edit `amend`         | `{"erased": true}`               | likewise: its target is erased, too, and is shown as that  |
+| either of these      | `{"undo": true}`                 | undoes the edit of that kind                               |
+| edit `amend`         | `{"erased": true}`               | ends the amendment: its target is erased, and shown so     |
 
 Notes of other kinds are kept and can be listed. Edits of other kinds have no effect. A note keeps its target even if
-that does not exist; a note without a target is about the session as a whole.
+the target does not exist; a note without a target is about the session as a whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from treering.format.record import Skeleton, read_brief
 
 
 class Marks:
-    """What notes and edits say of nodes and of the session, folded in the order of their positions."""
+    """The labels, the title and the edits of nodes, folded from notes and edits in the order of their positions."""
 
     def __init__(self) -> None:
         self.labels: dict[str, str] = {}
@@ -38,7 +38,7 @@ class Marks:
         """Position of the edit that holds the new payload, by node."""
 
     def add(self, skeleton: Skeleton) -> None:
-        """Add the next record; those that are no mark are ignored."""
+        """Add the next record; records that change no mark are ignored."""
         if skeleton.type == "note":
             self._add_note(skeleton)
         elif skeleton.type == "edit" and skeleton.target is not None:
@@ -90,11 +90,11 @@ class Annotations(Marks):
         return list(self._of.get(target, ()))
 
     def notes(self, kind: str | None = None, *, path: Iterable[Skeleton] | None = None) -> list[Skeleton]:
-        """Return the notes of one kind, or of all.
+        """Return the notes of one kind, or of all kinds.
 
         Args:
             kind: For example `usage`; None for all kinds.
-            path: Only notes about these nodes, and those about the whole session.
+            path: Only notes about these nodes, and notes about the whole session.
         """
         nodes = None if path is None else {node.id for node in path}
         return [
@@ -104,7 +104,7 @@ class Annotations(Marks):
         ]
 
     def extensions(self, extension: str | None = None, *, path: Iterable[Skeleton] | None = None) -> list[Skeleton]:
-        """Return the state notes of one type of extension, or of every one: all or those along `path`, newest last."""
+        """Return the notes of one extension, or of all extensions: all notes or those along `path`, newest last."""
         found = self.notes("extension", path=path)
         return [note for note in found if extension is None or text_of(read_brief(note), "extension") == extension]
 
@@ -122,6 +122,6 @@ class Annotations(Marks):
 
 
 def text_of(brief: Mapping[str, object], name: str) -> str | None:
-    """Return a field of a brief if it is a text that is not empty."""
+    """Return a field of a brief if it is a non-empty text, else None."""
     value = brief.get(name)
     return value if isinstance(value, str) and value else None

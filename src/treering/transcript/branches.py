@@ -1,4 +1,4 @@
-"""Who follows whom downward: the children of nodes, by row."""
+"""The children of nodes, by row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Branches:
         self._taken = 0
 
     def extend(self, nodes: Sequence[int], parents: Sequence[int]) -> None:
-        """Take in the nodes that follow, of which `parents` tells the parents; all nodes are in `nodes`."""
+        """Add new nodes. `nodes` has the rows of all nodes, also known ones; `parents` has the parent of each row."""
         first = self.first
         first.extend(_NO_CHILD * (len(parents) - len(first)))
         for row in nodes[self._taken :] if self._taken else nodes:

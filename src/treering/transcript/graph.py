@@ -1,15 +1,15 @@
 """The graph of all nodes, built from skeletons: payloads are neither needed nor kept.
 
-Rule 1: inside, the graph is a forest. A parent that does not exist (yet) makes a root; an edge that would close a cycle
-is left out. So every walk ends without a visited set, and none of them recurses.
+Rule 1: internally, the graph is a forest. A node whose parent does not exist (yet) is a root; an edge that would close
+a cycle is left out. So every walk ends without a visited set, and none of them recurses.
 Rule 2: nothing is refused. Imported sessions contain orphans, cycles, nodes that are their own parents, and duplicate
-ids; these are shown as far as possible, and listed by `problems`.
+ids. They are shown as far as possible, and listed by `problems`.
 Rule 3: records come in the order of their positions. That order decides among children, labels, titles and edits;
 writers' clocks never do.
 
-Everything is held by column: a skeleton is made when it is looked at. Rows (indices in order of position) stand for
-nodes. Records are taken in when the graph is asked, all that are new together: what is usual (a parent before its
-child) without a step of Python for each.
+Everything is held by column: a skeleton is made when it is accessed. Rows (indices in order of position) stand for
+nodes. New records are added all together when the graph is next read. The usual case, a parent before its child, takes
+no step of Python for each record.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class PageRow(msgspec.Struct, frozen=True):
 
     node: Skeleton
     siblings: tuple[str, ...]
-    """The ids of those that are not hidden, in order, its own among them."""
+    """The ids of the siblings that are not hidden, in order, including the node itself."""
     index: int
-    """Where its own is."""
+    """The index of the node in `siblings`."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -66,20 +66,20 @@ class Graph:
 
     def __init__(self, skeletons: Iterable[Skeleton] = ()) -> None:
         self.skeletons = skeletons if isinstance(skeletons, Skeletons) else Skeletons(skeletons)
-        """All records, in order. Whoever adds some adds them here."""
+        """All records, in order. New records are added to this object."""
         self._parent = array("i")
-        """By row, the row of the parent; a root has its own. Rows that are no nodes mean nothing."""
+        """By row, the row of the parent; a root has its own row. Meaningless for rows that are not nodes."""
         self._is_node = bytearray()
         """By row, 1 or 0; 0 also for a node with the id of an earlier one."""
         self._nodes = RowsById()
         self._looked_for = 0
-        """How many of `skeletons.outside` were taken in."""
+        """The number of entries of `skeletons.outside` that were processed."""
         self._awaited: dict[str, list[int]] = {}
-        """Orphans by the parent they miss."""
+        """Orphans by the id of the missing parent."""
         self._oddities: list[GraphProblem] = []
         """Cycles and duplicates."""
         self._top = array("i")
-        """Union-find: some ancestor, on the way to the root; shortened by every search. Only as far as needed."""
+        """Union-find: some ancestor of each row; every search shortens the way to the root. Filled only when needed."""
         self._branches = Branches()
         self._marks, self._annotations = Marks(), Annotations()
         self._marked = self._annotated = 0
@@ -92,7 +92,7 @@ class Graph:
         """
         self.skeletons.append(skeleton)
 
-    # taking in what is new
+    # adding new records
 
     def _take_in(self) -> None:
         first, end = len(self._parent), len(self.skeletons)
@@ -108,12 +108,12 @@ class Graph:
         for row, name in wanted:
             if self._is_node[row]:
                 self._look_for(row, name, later)
-        # First its own parent, then its children: so a cycle is cut above its earliest node.
+        # First a node's own parent, then its children: so a cycle is cut above its earliest node.
         for parent, child in sorted(later):
             self._link(child, parent)
 
     def _add_nodes(self, first: int) -> list[int]:
-        """Give the nodes from `first` on their names; return their rows, without those whose names are taken."""
+        """Register the ids of the nodes from `first` on; return their rows, without rows whose ids are taken."""
         skeletons = self.skeletons
         chosen = skeletons.chosen(_is_node, first)
         self._is_node += chosen or bytes(len(skeletons) - first)
@@ -126,12 +126,12 @@ class Graph:
         return [row for row in nodes if self._is_node[row]] if doubles else nodes
 
     def _are_usual(self, first: int) -> bool:
-        """Whether the parents of new nodes that are known by their rows are nodes, each recorded before its child."""
+        """Whether all parents of new nodes that are given by row are nodes recorded before their children."""
         parents = compress(self._parent[first:], self._is_node[first:])
         return not self.skeletons.ahead and all(map(self._is_node.__getitem__, parents))
 
     def _odd_parents(self, nodes: Iterable[int]) -> Iterator[tuple[int, str]]:
-        """Yield the rows whose parents have to be looked for by their ids, with these; until then they are roots."""
+        """Yield the rows whose parents have to be looked up by id, with these ids; until then the rows are roots."""
         for row in nodes:
             parent = self._parent[row]
             if parent > row or not self._is_node[parent]:
@@ -139,19 +139,19 @@ class Graph:
                 yield row, self.skeletons.ids[parent]
 
     def _look_for(self, row: int, parent: str, later: list[tuple[int, int]]) -> None:
-        """Give a node that is a root until now its parent; one that was recorded behind it is added to `later`."""
+        """Set the parent of a node that is a root so far; if the parent was recorded later, add both to `later`."""
         above = self._nodes.get(parent)
         if above is None:
             self._awaited.setdefault(parent, []).append(row)
         elif above > row:
             later.append((above, row))
-        elif above < row:  # nothing is below it that was not recorded behind it, so this closes no cycle
+        elif above < row:  # all nodes below `row` were recorded after it, so this closes no cycle
             self._parent[row] = above
         else:
             self._add_cycle(row)
 
     def _adopted(self, nodes: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the rows of new nodes that were awaited, with those of their children."""
+        """Return the rows of new nodes that orphans awaited as parents, each with the row of an orphan."""
         awaited, ids = self._awaited, self.skeletons.ids
         names = [ids[row] for row in nodes] if len(nodes) < len(awaited) else list(awaited)
         found = [(row, name) for name in names if name in awaited and (row := self._nodes.get(name)) is not None]
@@ -189,14 +189,14 @@ class Graph:
 
     @property
     def annotations(self) -> Annotations:
-        """All notes and edits, and what follows from them."""
+        """All notes, and the marks that follow from notes and edits."""
         new = [self.skeletons[row] for row in self.skeletons.rows(_is_told, self._annotated)]
         self._annotated = len(self.skeletons)
         for skeleton in new:
             self._annotations.add(skeleton)
         return self._annotations
 
-    # asking
+    # queries
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -270,16 +270,16 @@ class Graph:
         return rows
 
     def between(self, first: str, last: str) -> list[Skeleton]:
-        """Return the nodes recorded from `first` up to `last`, of all branches, `last` not among them.
+        """Return the nodes recorded from `first` up to `last`, of all branches, without `last`.
 
-        None if either is missing.
+        Empty if either is missing.
         """
         self._take_in()
         end = self._nodes.get(last)
         return self._between(first, end or 0)
 
     def since(self, first: str) -> list[Skeleton]:
-        """Return the nodes recorded from `first` on, of all branches; none if it is missing."""
+        """Return the nodes recorded from `first` on, of all branches; empty if it is missing."""
         self._take_in()
         return self._between(first, len(self.skeletons))
 
@@ -290,12 +290,12 @@ class Graph:
         return self.skeletons.take(rows[bisect_left(rows, start) : bisect_left(rows, end)])
 
     def parent_rows(self, rows: Iterable[int]) -> list[int]:
-        """Return the row of the parent of each of some nodes; that of a root is its own."""
+        """Return the row of the parent of each of some nodes; for a root, its own row."""
         self._take_in()
         return [*map(self._parent.__getitem__, rows)]
 
     def walk_up(self, row: int) -> Iterator[int]:
-        """Yield the row of a node, and of those above it up to a root."""
+        """Yield the row of a node, and the rows of its ancestors up to a root."""
         parents = self._parent
         yield row
         while (above := parents[row]) != row:
@@ -311,12 +311,12 @@ class Graph:
         return None if found is None else self.skeletons.ids[found]
 
     def depth(self, node: str) -> int:
-        """Return how many nodes lie above `node`."""
+        """Return the number of ancestors of `node`."""
         return sum(1 for _ in self.walk_up(self.row(node))) - 1
 
     @property
     def branches(self) -> Branches:
-        """Who the children of each node are."""
+        """The children of each node."""
         rows = self.rows
         self._branches.extend(rows, self._parent)
         return self._branches
@@ -326,13 +326,13 @@ class Graph:
         return [self.skeletons.ids[row] for row in self._child_rows(NO_ROW if node is None else self.row(node))]
 
     def rows_below(self, node: str) -> list[int]:
-        """Return the rows of a node and of all that descend from it, in order.
+        """Return the rows of a node and of all its descendants, in order.
 
         Raises:
             NotFoundError: There is no such node.
         """
         found = [self.row(node)]
-        for row in found:  # which grows meanwhile
+        for row in found:  # the list grows in the loop
             found += self._child_rows(row)
         return sorted(found)
 
@@ -341,7 +341,7 @@ class Graph:
 
     @property
     def roots(self) -> list[str]:
-        """Nodes without a parent, and those whose parent does not exist or would close a cycle."""
+        """Nodes without a parent, and nodes whose parent does not exist or would close a cycle."""
         return self.children(None)
 
     def leaves(self) -> list[str]:
@@ -350,7 +350,7 @@ class Graph:
         return [ids[row] for row in self.rows if first[row] == NO_ROW]
 
     def siblings(self, node: str) -> tuple[list[str], int]:
-        """Return the children of the parent of `node`, itself among them, and its index there (from 0)."""
+        """Return the children of the parent of `node`, including itself, and its index among them (from 0)."""
         row = self.row(node)
         rows = self._sibling_rows(row)
         return [self.skeletons.ids[each] for each in rows], rows.index(row)
@@ -358,7 +358,7 @@ class Graph:
     def newest_leaf(self, node: str) -> str:
         """Return the leaf below `node` that is reached through the child recorded last at each step.
 
-        A retracted child is passed by where it has siblings that are not. A node without children is its own leaf.
+        A retracted child is skipped if it has siblings that are not retracted. A node without children is its own leaf.
         """
         row = self.row(node)
         while children := self._child_rows(row):
@@ -418,21 +418,21 @@ class Graph:
 
 
 class RowsById:
-    """Rows by id; of several with one id the first.
+    """Rows by id; of several rows with one id the first.
 
-    Our ids ascend where one writer makes them. So they differ, and are found in their own list, which saves the
-    dictionary: that is made when an id comes that does not ascend.
+    Ids that one writer makes ascend. So they are unique, and are found by bisection in their list, without a
+    dictionary. The dictionary is made when an id comes that does not ascend.
     """
 
     def __init__(self) -> None:
         self.ids: list[str] = []
-        """Those that differ, as they came."""
+        """The unique ids, in the order in which they came."""
         self.rows: list[int] = []
-        """Their rows."""
+        """The row of each of these ids."""
         self._row_of: dict[str, int] | None = None
 
     def extend(self, ids: list[str], rows: list[int]) -> list[int]:
-        """Add ids and their rows; return the rows whose ids were there before."""
+        """Add ids and their rows; return the rows whose ids were known before."""
         if self._row_of is None:
             if not ids or (self.ids[-1:] < ids[:1] and all(map(lt, ids, islice(ids, 1, None)))):
                 self.ids += ids
@@ -449,7 +449,7 @@ class RowsById:
         return doubles
 
     def get(self, name: object) -> int | None:
-        """Return the row with an id, or None, also for what is no text."""
+        """Return the row with an id; None if there is none, or if `name` is no text."""
         if not isinstance(name, str):
             return None
         if self._row_of is not None:

@@ -4,7 +4,7 @@ A head is a name for a node: `main`, `main-2`, ... Heads move in three ways, all
 
 | record                                 | effect                                                                  |
 |----------------------------------------|-------------------------------------------------------------------------|
-| `node` with a head                     | the head moves to the node, and is made if need be                      |
+| `node` with a head                     | the head moves to the node, and is created if it does not exist         |
 | `head` with a head and a target        | the head moves to the target; no target means before the first node     |
 | `head` of kind `drop`                  | the head is forgotten; the nodes stay                                   |
 
@@ -33,19 +33,19 @@ class Placed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     node: str | None
     """The node that the head pointed to from then on; if a first node placed it, that node's parent."""
     made: int
-    """Position of the record that made the head: what an earlier head of that name did lies before it. 0 for the first
-    head of a session, which an import makes after its checkpoints."""
+    """Position of the record that made the head: records of an earlier head of that name come before it. 0 for the
+    first head of a session, which an import makes after its checkpoints."""
 
 
 class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
     """All heads of a session. Immutable: `apply` returns new heads."""
 
     heads: dict[str, str | None] = {}
-    """Node by name of the head, in the order they were made; None is the place before the first node."""
+    """The node of each head by its name, in the order they were made; None is the place before the first node."""
     current: str = FIRST_HEAD
     """The current head; it has an entry in `heads` unless there is no head at all."""
     placed: dict[str, Placed] | None = {}
-    """Where each head was last placed; None if an early version wrote the heads without it."""
+    """Where each head was last placed; None if an early version wrote the heads without this."""
 
     @property
     def tip(self) -> str | None:
@@ -110,7 +110,7 @@ def heads_of(skeletons: Iterable[Skeleton]) -> Heads:
 
 
 def _place(placed: dict[str, Placed], skeleton: Skeleton) -> None:
-    """Change `placed` as a record that moves a head says."""
+    """Change `placed` in place by a record that moves a head."""
     name, at = skeleton.head, skeleton.at
     known = placed.get(name)
     made = known.made if known is not None else at if placed else 0
@@ -123,7 +123,7 @@ def _place(placed: dict[str, Placed], skeleton: Skeleton) -> None:
 
 
 def _move(heads: dict[str, str | None], current: str, skeleton: Skeleton) -> str:
-    """Change `heads` as `skeleton` says and return the name of the current one."""
+    """Change `heads` in place by a record that moves a head; return the name of the current head."""
     name = skeleton.head
     if skeleton.type == "head" and skeleton.kind == "drop":
         heads.pop(name, None)

@@ -1,4 +1,4 @@
-"""Sequences like tuples, whose items are made when they are looked at."""
+"""Sequences like tuples, whose items are made when they are accessed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class LazySequence(Sequence[T]):
-    """Compares like a tuple of its items; a slice is one."""
+    """Compares like a tuple of its items; a slice is a tuple."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class LazySequence(Sequence[T]):
             return NotImplemented
         return len(self) == len(other) and all(map(eq, self, other))
 
-    __hash__ = None  # type: ignore[assignment]  # as a tuple of what holds dictionaries
+    __hash__ = None  # type: ignore[assignment]  # as a tuple of items that hold dictionaries
 
     def __repr__(self) -> str:
         return f"<{len(self)} items, made when they are looked at>"

@@ -44,12 +44,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     links: dict[str, str] = msgspec.field(default_factory=dict)
     brief: dict[str, object] = msgspec.field(default_factory=dict)
     payload: Any = None
-    """None if it was not loaded; the amended one if the node was amended and payloads were asked for."""
+    """The payload, or the amended payload if the node was amended; None if it was not loaded."""
     label: str | None = None
     retracted: bool = False
     amended: bool = False
     erased: bool = False
-    """The payload was erased and replaced by a tombstone, see `treering.format.erasure.Erased`."""
+    """Whether the payload was erased and replaced by a tombstone, see `treering.format.erasure.Erased`."""
 
 
 def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, retracted: bool, amended: bool) -> Node:
@@ -74,7 +74,7 @@ def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, re
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that a caller or importer wants written. Missing ids, times and parents are filled in then."""
+    """A record to be written, from a caller or importer. Missing ids, times and parents are filled in when it is."""
 
     kind: str = "message"
     role: str = ""
@@ -89,9 +89,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """`node` continues a branch, `note` annotates `target` and moves no head, `edit` changes how `target` is shown.
     Importers also make a `checkpoint`, see `treering.session.foreign`."""
     target: str | None = None
-    """The node a note or an edit is about; a note without one is about the whole session."""
+    """The node that a note or an edit is about; a note without a target is about the whole session."""
     source: dict[str, object] | None = None
-    """Fields of a foreign record that no field here can hold, kept so that it can be written back."""
+    """Fields of a foreign record that no field of `Draft` can hold, kept so that the record can be exported."""
 
 
 def user(
@@ -105,9 +105,9 @@ def user(
 
     Args:
         content: Text, or a list of parts.
-        id: One of your own, unique in the session; by default a new one. `append` takes the same id and content twice
-            without recording it twice, so a call can be repeated after an error.
-        parent: Its parent, on a head of its own; by default the node that the current head points to.
+        id: An id of your own, unique in the session; by default a new id. If `append` gets the same id and content
+            again, it records nothing, so a call can be repeated after an error.
+        parent: Its parent, which puts it on a new head; by default the node that the current head points to.
         fields: Further fields of the payload.
     """
     return _message("user", content, id, parent, fields)
@@ -168,7 +168,7 @@ def compaction(
         kept: The first node still shown verbatim; None keeps nothing. A node that is not on the path before the
             compaction keeps nothing either, but it must exist in the session.
         tokens_before: Size of the context that was compacted.
-        tokens_after: Size of what it became.
+        tokens_after: Size of the context after the compaction.
         details: Anything else to remember in the payload, for example `files_read` and `files_changed`.
     """
     known: dict[str, object] = {"kept": kept, "tokens_before": tokens_before, "tokens_after": tokens_after}
@@ -187,7 +187,7 @@ def branch_summary(summary: str, *, source: str | None = None, **details: object
 
 
 def custom_message(custom_type: str, content: object, *, details: object = None) -> Draft:
-    """Return an extension's message that the model sees; `custom_type` says whose it is."""
+    """Return a message of an extension that the model sees; `custom_type` names the extension's type of message."""
     payload = {"custom_type": custom_type, "content": content}
     return Draft(
         kind="custom_message",
@@ -197,7 +197,7 @@ def custom_message(custom_type: str, content: object, *, details: object = None)
 
 
 def change(kind: str, **settings: object) -> Draft:
-    """Return a change of settings, small JSON values by name; None takes one back.
+    """Return a change of settings, small JSON values by name; None removes a setting.
 
     Args:
         kind: `model_change`, `thinking_change` or `mode_change`.

@@ -11,7 +11,7 @@ from treering.transcript.lazy import LazySequence
 from treering.transcript.node import Node, node_of
 
 _AT_ONCE = 1024
-"""Most nodes that are made together while a caller goes through them."""
+"""The most nodes that are made together while a caller iterates over them."""
 
 
 class _OfGraph(LazySequence[Node]):
@@ -50,10 +50,10 @@ class _OfGraph(LazySequence[Node]):
 
 
 class Nodes(_OfGraph):
-    """All nodes without payloads, in the order they were recorded, as they were when they were asked for.
+    """All nodes without payloads, in the order they were recorded, as of the moment when they were asked for.
 
-    A `Node` is made when it is looked at. Who needs only some fields of all nodes gets these by column, much quicker:
-    the ids and parents draw a tree.
+    A `Node` is made when it is accessed. To get only some fields of all nodes, use the columns, which are much faster:
+    for example `ids` and `parents` to draw a tree.
     """
 
     __slots__ = ()

@@ -1,6 +1,6 @@
-"""The parts of a message: text, thinking, calls, results and other data, whatever shape the agent recorded.
+"""The parts of a message: text, thinking, calls, results and other data, in whatever shape the agent recorded them.
 
-The shapes of common APIs are known, and those of the programs whose sessions are imported (`treering.messages`).
+The shapes of common APIs are known, and the shapes of programs whose sessions are imported (`treering.messages`).
 Unknown parts are shown as JSON, never left out.
 """
 
@@ -50,11 +50,11 @@ def parts_of(message: object) -> list[Part]:
 
 def _parts(message: Mapping[object, object]) -> Iterator[Part]:
     kind = text_of(message.get("type") or "")
-    if "content" not in message and kind in CALLS | RESULTS | {"reasoning"}:  # an item beside messages
+    if "content" not in message and kind in CALLS | RESULTS | {"reasoning"}:  # an item between messages
         yield from _block_parts(message)
     elif "summary" in message:
         yield Part("text", "", text_of(message["summary"]))
-    elif "command" in message and "output" in message:  # a shell command of the user's
+    elif "command" in message and "output" in message:  # a shell command that the user ran
         yield Part("call", "shell", text_of(message["command"]))
         yield Part("result", "", text_of(message["output"]))
     elif "content" in message or "tool_calls" in message:

@@ -1,7 +1,8 @@
 """The graph as rows for a terminal; a long run of ordinary nodes is one row.
 
-The line to the current head stays at the left, however many branchings it has; the other branches of each stand beside
-it, one level further in, and before it goes on. In such a branch the child that was recorded last goes straight on.
+The path to the current head stays at the left, however many branchings it has. The other branches of a branching are
+shown one level further in, before the path continues. In such a branch the child that was recorded last continues it at
+the same level.
 """
 
 from __future__ import annotations
@@ -25,37 +26,38 @@ class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of a tree: one marked node, or a run of consecutive nodes."""
 
     level: int
-    """How often a path from a root turns aside to get there; 0 for the line to the current head, and for roots."""
+    """The number of side branches on the path from a root to the row; 0 for the path to the current head, and for
+    roots."""
     first: str
     last: str
     """The same as `first` unless the row is a run."""
     count: int
-    """Nodes in the run, 1 or more."""
+    """The number of nodes in the run, 1 or more."""
     kinds: dict[str, int]
-    """How many nodes of each kind the run has; messages count by their role."""
+    """The number of nodes of each kind in the run; messages count by their role."""
     branches: int = 0
-    """Children of `last` if it has several, else 0."""
+    """The number of children of `last` if it has several, else 0."""
     aside: bool = False
-    """The row turns aside from its parent: it is one level further in."""
+    """Whether the row begins a side branch: it is one level further in than its parent."""
     leaf: bool = False
-    """`last` has no child."""
+    """Whether `last` has no child."""
     label: str | None = None
     heads: tuple[str, ...] = ()
     checkpoints: int = 0
-    """Checkpoints made at the nodes of the row."""
+    """The number of checkpoints made at the nodes of the row."""
     links: dict[str, str] = {}
     retracted: bool = False
     amended: bool = False
     problem: str | None = None
-    """The kind of a problem with the node, see `treering.transcript.graph.Problem`."""
+    """The kind of a problem with the node, see `treering.transcript.graph.GraphProblem`."""
 
 
 class Outline(LazySequence[OutlineRow]):
-    """The rows of the whole graph as it is now: parents before children, branches before what goes straight on.
+    """The rows of the whole graph as it is now: parents before children, side branches before the main line.
 
     Args:
-        graph: What happened.
-        heads: Marked at the nodes that they point to; the line to the current one is straight.
+        graph: The graph.
+        heads: Marked at the nodes that they point to; the path to the current one stays at level 0.
         checkpoints: The node of every checkpoint, once for each checkpoint.
     """
 
@@ -74,7 +76,7 @@ class Outline(LazySequence[OutlineRow]):
         self._nodes = array("i")
         """The graph's rows of all nodes, in the order in which they are shown."""
         self._starts = [0]
-        """By row: its first node in `_nodes`; then the number of these."""
+        """By row: the index of its first node in `_nodes`; at the end the number of nodes."""
         self._levels: list[int] = []
         self._aside = bytearray()
         self._branches: list[int] = []
@@ -86,7 +88,7 @@ class Outline(LazySequence[OutlineRow]):
         alone, branches, nodes = self._alone(graph), graph.branches, list[int]()
         first_child = branches.first
         begins = alone | {first_child[row] for row in (*alone, *branches.more)}
-        """The graph's rows of nodes that go on no run."""
+        """The graph's rows of nodes that continue no run."""
         on_line = bytearray(len(first_child))
         for row in straight:
             on_line[row] = 1

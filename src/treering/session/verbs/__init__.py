@@ -1,4 +1,4 @@
-"""What can be done with an open session: each verb is a protocol whose first argument are its parts, without I/O.
+"""The operations on an open session: each is a protocol without I/O, whose first argument is the reader or writer.
 
 Its modules are imported when they are first used.
 """

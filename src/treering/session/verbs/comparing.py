@@ -17,7 +17,7 @@ from treering.storage.requests import Steps
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that both points have, and not the same."""
+    """A value that differs between the two points."""
 
     before: Any
     after: Any
@@ -27,10 +27,10 @@ class ValueChanges(msgspec.Struct, frozen=True, kw_only=True):
     """How values by key differ; read-only."""
 
     added: Mapping[str, Any]
-    """Those that only the later point has."""
+    """Values that only the later point has."""
     changed: Mapping[str, Changed]
     removed: Mapping[str, Any]
-    """Those that only the earlier point has."""
+    """Values that only the earlier point has."""
 
 
 class ContextChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +38,10 @@ class ContextChanges(msgspec.Struct, frozen=True, kw_only=True):
 
     added: tuple[ContextItem, ...]
     edited: tuple[ContextItem, ...]
-    """Those with another message than before: what it is after."""
+    """Items whose messages differ, with the message of the later point."""
     removed: tuple[ContextItem, ...]
     kept: int
-    """How many are as they were."""
+    """The number of unchanged items."""
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Point(NamedTuple):
-    """What there is at a point."""
+    """State, settings and context at a point."""
 
     state: Mapping[str, Any]
     settings: Mapping[str, Any]
@@ -61,15 +61,15 @@ class _Point(NamedTuple):
 
 
 def diff(reader: Readable, a: str, b: str | None = None) -> Steps[Diff]:
-    """What differs from one point of the session to another: state, settings, and what the model sees.
+    """Compare two points of the session: state, settings, and what the model sees.
 
-    A node stands for what a `checkout` of it from this head finds. Contexts are compared as they were recorded, with
-    what `context` leaves out, and without messages that wait to be recorded.
+    A node stands for the state and context that a `checkout` of it from this head restores. Contexts are compared as
+    they were recorded: with the messages that `context` leaves out, and without buffered messages.
 
     Args:
         reader: The session.
         a: A checkpoint or a node.
-        b: Another one; by default where the session stands.
+        b: A checkpoint or a node; by default the point where the session stands now.
 
     Raises:
         NotFoundError: There is no such checkpoint or node, or the checkpoint was pruned.
@@ -104,7 +104,7 @@ def _here(reader: Readable) -> Steps[_Point]:
 
 
 def _compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> ValueChanges:
-    """How values differ; they are equal if their stored form is."""
+    """How values differ; they are equal if their stored forms are."""
     changed = [key for key in old if key in new and _differ(old[key], new[key])]
     return ValueChanges(
         added=MappingProxyType({key: value for key, value in new.items() if key not in old}),
@@ -126,7 +126,7 @@ def _compared_items(old: Iterable[ContextItem], new: Iterable[ContextItem]) -> C
 
 
 def _by_node(items: Iterable[ContextItem]) -> dict[tuple[str, int], ContextItem]:
-    """Items by their node; a context may show one more than once, so they are numbered."""
+    """Items by their node, numbered, since a context may show a node more than once."""
     seen: Counter[str] = Counter()
     found: dict[tuple[str, int], ContextItem] = {}
     for item in items:

@@ -30,15 +30,15 @@ def append(
             below that node, on a new head, and does not move this session.
         head: Append to this head instead of the current one.
         expect: The node that you expect the head to point to; None for the place before the first node.
-        new_ids: You know that no node of the session has an id that you chose, and that nobody else chooses it, for
-            example because it is random. Else the first call that chooses one reads the ids of the session.
+        new_ids: You know that no node of the session has an id that you chose, and that no other writer chooses it, for
+            example because it is random. Otherwise the first call with a chosen id reads the ids of the session.
 
     Raises:
         HeadMovedError: The head does not point to `expect`.
         ConflictError: Another writer writes this exclusive session.
         NotFoundError: A draft names a parent that does not exist.
         UsageError: A value cannot be stored exactly, or there is nothing to record; or an id that you chose, here or
-            for what is buffered, is that of another node (`duplicate_id`): see `discard`.
+            for a buffered draft, is the id of another node (`duplicate_id`): see `discard`.
         UnavailableError: The store did not answer; the messages may be recorded. The next call finds out.
     """
     if not messages:
@@ -77,16 +77,17 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         drop: Keys to remove.
         manager: State of a conversation manager, replaced as a whole; None clears it.
         context: What the model sees in front of these messages, if that changes: nodes by id, or items whose message
-            replaces the node's own. It may also name one of these messages that chose an id, which is then seen there.
+            replaces the node's own. It may also name one of these messages by an id that you chose; the model then sees
+            that message at this place.
         label: A name to find the checkpoint by.
         step: The agent's own count.
         metadata: Small JSON values for lists of checkpoints.
         expect: As for `append`.
         expect_checkpoint: The checkpoint whose state you used, and which you expect to be the newest of the head; None
             for no checkpoint at all.
-        merge: In a shared session, set and drop these keys in the newest state of the head, whatever it is by now: for
-            keys that are independent of all other keys. Otherwise, if another writer committed since you looked, a
-            commit that changes the state goes on a head of its own, with the state that you saw.
+        merge: In a shared session, set and drop these keys in the newest state of the head, even if another writer has
+            changed it: for keys that are independent of all other keys. Otherwise, if another writer committed since
+            you looked, a commit that changes the state goes on a new head, with the state that you saw.
         new_ids: As for `append`.
 
     Raises:
@@ -128,11 +129,11 @@ def compact(
     state: Mapping[str, object] | None = None,
     **details: object,
 ) -> Steps[Appended]:
-    """Replace what the model saw so far by a summary, and the messages from node `kept` on.
+    """Replace the context by a summary and the messages from node `kept` on.
 
     Args:
         writer: The session.
-        summary: What the model sees instead.
+        summary: The text that the model sees instead.
         kept: The first message that stays; None keeps none.
         tokens_before: Size of the context before.
         tokens_after: Size of the context after.
@@ -140,7 +141,7 @@ def compact(
         details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
 
     Returns:
-        What was recorded: no nodes if a hook cancelled it.
+        What was recorded: no nodes if a hook cancelled the compaction.
 
     Raises:
         NotFoundError: There is no node `kept`.
@@ -163,16 +164,16 @@ def set_model(writer: Writer, model: str, *, provider: str | None = None, role: 
     Args:
         writer: The session.
         model: Its name.
-        provider: Who runs it.
-        role: What it is used for beside the conversation, for example `smol` or `plan`. The model that answers stays,
-            and the setting `models` has `provider/model` by role.
+        provider: The service that runs it.
+        role: The purpose of a model other than the one that answers, for example `smol` or `plan`. The answering model
+            stays the same, and the setting `models` maps roles to `provider/model`.
     """
     if role is None or role == "default":
         facts = {"model": model} | ({"provider": provider} if provider is not None else {})
         return (yield from append(writer, change("model_change", **facts)))
     name = model if provider is None else f"{provider}/{model}"
     settings = writer.replica.state.context.settings
-    # What a change leaves out counts as unknown in most policies, so the model that answers is named again.
+    # Most policies treat a fact that a change leaves out as unknown, so the model that answers is named again.
     kept = {fact: settings[fact] for fact in ("model", "provider") if settings.get(fact)}
     models = fields_of(settings.get("models")) | {role: name}
     draft = Draft(kind="model_change", payload={"model": name, "role": role}, brief={**kept, "models": models})
@@ -180,12 +181,12 @@ def set_model(writer: Writer, model: str, *, provider: str | None = None, role: 
 
 
 def set_thinking(writer: Writer, thinking: object) -> Steps[Appended]:
-    """Record another thinking level; None takes it back."""
+    """Record another thinking level; None clears it."""
     return (yield from append(writer, change("thinking_change", thinking=thinking)))
 
 
 def set_mode(writer: Writer, mode: object) -> Steps[Appended]:
-    """Record another mode of work, for example `plan`; None takes it back."""
+    """Record another mode of work, for example `plan`; None clears it."""
     return (yield from append(writer, change("mode_change", mode=mode)))
 
 
@@ -199,7 +200,7 @@ def optimize(writer: Writer, *, everything: bool = False) -> Steps[Merged]:
 
     Args:
         writer: The session.
-        everything: Merge whatever can be merged, and remove leftovers of earlier generations.
+        everything: Merge all segments that can be merged, and remove leftovers of earlier lives and of ended streams.
     """
     return (yield from writer.upkeep.optimize(everything=everything))
 

@@ -32,7 +32,7 @@ def retract(writer: Writer, node: str) -> Steps[None]:
 
 
 def unretract(writer: Writer, node: str) -> Steps[None]:
-    """Show a retracted node again, in pages and, where it stood, in the context.
+    """Show a retracted node again: in pages, and at its former place in the context.
 
     Raises:
         UsageError: It is not retracted.
@@ -63,8 +63,8 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
 def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:
     """Return `context` with `node` inserted after the node that it followed in `earlier`; later changes are kept.
 
-    It stays out if all nodes before it in `earlier` were left out since then, retracted ones not counted. Nodes that
-    were put back meanwhile are ordered by position.
+    It stays out if all nodes before it in `earlier` were left out since then, not counting retracted nodes. Several
+    nodes put back at one place are ordered by position.
     """
     order, shown = earlier.nodes, context.nodes
     if node not in order:

@@ -1,4 +1,4 @@
-"""Make calls that change something outside once: record that each begins, and how it ended.
+"""Make each call that changes something outside the session only once: record that it begins, and how it ended.
 
 The rules are in `treering.session.effects`.
 """
@@ -39,36 +39,36 @@ from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
-ATTEMPTS_MAX: Final = 1000  # of one key: an agent that begins so often and never makes the call runs in circles
+ATTEMPTS_MAX: Final = 1000  # for one key: an agent that begins a call this often without making it is in a loop
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that changes something outside, as far as it is recorded."""
+    """The recorded facts about a call that changes something outside the session."""
 
     key: str
-    """Tells it from all others of the session: pass it on as an idempotency key where the other side takes one."""
+    """Identifies the effect in the session: pass it on as an idempotency key if the called service accepts one."""
     call: str
     """The id of the tool call; the key, if none was given."""
     node: str | None
-    """Where the session stood when the call began; None: before the first node."""
+    """The session's current node when the call began; None: before the first node."""
     time_ms: int
     """When it began: milliseconds since 1970."""
     outcome: Literal["unresolved", "done", "failed"]
     about: Any = None
-    """What was said of it; None once it has ended."""
+    """The description of the call, see `effect`; None once it has ended."""
     result: Any = None
-    """What it returned, or the error that it failed with; `Erased` if that was erased."""
+    """What the call returned, or the error that it failed with; `Erased` if that was erased."""
     note: str
-    """The note with which it began: erasing it erases what was said of the effect, and its result."""
+    """The id of the note that records the beginning: erasing it erases the description and the result, too."""
 
     @property
     def is_resolved(self) -> bool:
-        """Its outcome is known."""
+        """Whether the outcome is known."""
         return self.outcome != "unresolved"
 
 
 class _MetError(Exception):
-    """The effect was recorded by another writer meanwhile."""
+    """Another writer recorded the effect before this one did."""
 
     def __init__(self, found: Effect) -> None:
         super().__init__()
@@ -78,19 +78,19 @@ class _MetError(Exception):
 def effect(writer: Writer, call: str, *, key: str | None = None, about: object = None) -> Steps[Effect]:
     """Record that a call begins, unless its outcome is known; durable when it returns.
 
-    Make the call if the outcome of the returned effect is `unresolved`, and then `end_effect`. Otherwise it was made
-    before, and its result is in the effect.
+    If the outcome of the returned effect is `unresolved`, make the call, and then call `end_effect`. Otherwise the call
+    was made before, and the effect has its result.
 
     Args:
         writer: The session.
         call: The id of the tool call.
-        key: What makes two calls the same one, at most 256 bytes; by default the id of the call. Keys belong to the
-            session, whichever branch it stands on.
-        about: A JSON value of at most 8 KiB for those who have to find out whether it was made.
+        key: Two calls with the same key are one effect; at most 256 bytes, by default the id of the call. All branches
+            of the session share the keys.
+        about: A description, to find out later whether the call was made: a JSON value of at most 8 KiB.
 
     Raises:
-        UnresolvedEffectError: It began before, here or in another process, and its end is not recorded. It may have
-            been made: find out, and `end_effect`.
+        UnresolvedEffectError: The call began before, in this or another process, and its end is not recorded. It may
+            have been made: find out, and call `end_effect`.
         UsageError: The key is empty or too long, `about` is too large, or too many effects are unresolved.
         ConflictError: Another writer writes this exclusive session.
         UnavailableError: The store did not answer; do not make the call. Begin it again when the store does.
@@ -102,7 +102,7 @@ def effect(writer: Writer, call: str, *, key: str | None = None, about: object =
     number, found = yield from _look(writer, key)
     begin = begin_id(number, key)
     if found is not None and begin in writer.appender.found and not found.is_resolved:
-        writer.appender.found.discard(begin)  # a call of this handle that had no answer: nothing was made after it
+        writer.appender.found.discard(begin)  # this handle got no answer before, so the call was not made
         return found
     if found is not None and not found.is_resolved and writer.options.shared:
         yield from writer.replica.catch_up()  # another writer may have ended it
@@ -129,11 +129,11 @@ def effect(writer: Writer, call: str, *, key: str | None = None, about: object =
 
 
 def describe_effect(writer: Writer, key: str, about: object) -> Steps[None]:
-    """Replace what is said of an unresolved effect, for example once the other side told the number of an order.
+    """Replace the description of an unresolved effect, for example once the called service returned an order number.
 
     Args:
         writer: The session.
-        key: Of the effect.
+        key: The key of the effect.
         about: A JSON value of at most 8 KiB.
 
     Raises:
@@ -149,20 +149,20 @@ def describe_effect(writer: Writer, key: str, about: object) -> Steps[None]:
 def end_effect(
     writer: Writer, key: str, result: object = None, *, error: object = None, made: bool = True
 ) -> Steps[None]:
-    """Record how a call ended: right after it, or later, when you found out what became of it.
+    """Record how a call ended: right after it, or later, once you have found out whether it was made.
 
-    With `durability="turn"` that is recorded when the turn ends; until then a kill leaves it unresolved.
+    With `durability="turn"` the outcome is recorded when the turn ends; until then a kill leaves the effect unresolved.
 
     Args:
         writer: The session.
-        key: Of the effect.
-        result: What it returned; any value that a payload may have.
-        error: What it failed with, if it did; it counts as made.
-        made: False if it was not made: then it may begin again.
+        key: The key of the effect.
+        result: What the call returned; any value that a payload may have.
+        error: The error, if the call failed; a failed call counts as made.
+        made: False if the call was not made: then it may begin again.
 
     Raises:
         NotFoundError: No effect of that key began.
-        UsageError: It ended already, and otherwise; or the call was not made and has a result.
+        UsageError: The effect already ended in another way; or the call was not made, but a result or error is given.
         ConflictError: Another writer writes this exclusive session.
         UnavailableError: The store did not answer. Call again.
     """
@@ -176,7 +176,7 @@ def end_effect(
         number, found = yield from _look(writer, key)
     if found is None:
         if number > 1 and not made:
-            return  # that is recorded already
+            return  # this outcome is recorded already
         raise _no_effect(key)
     kind, payload = (DONE, result) if error is None else (FAILED, error)
     draft = Draft(
@@ -198,9 +198,9 @@ def end_effect(
 
 
 def unresolved_effects(reader: Readable) -> Steps[tuple[Effect, ...]]:
-    """The effects that began and whose end is not recorded, oldest first: they are made right now, or may have been.
+    """The effects whose end is not recorded, oldest first: their calls are running now, or may have been made.
 
-    No request. Whoever resumes a session after a kill finds out what became of each, and calls `end_effect`.
+    Sends no request. After a kill, find out for each whether it was made, and call `end_effect`.
     """
     yield from ()
     ended = {(draft.links or {}).get(LINK) for draft in reader.unrecorded if draft.kind in (DONE, FAILED, NOT_MADE)}
@@ -214,12 +214,12 @@ def unresolved_effects(reader: Readable) -> Steps[tuple[Effect, ...]]:
 
 
 def find_effect(reader: Readable, key: str) -> Steps[Effect | None]:
-    """The effect of that key, whatever became of it; None if it never began, or was not made."""
+    """The effect of that key, whatever its outcome; None if it never began, or was not made."""
     return (yield from _look(reader, key))[1]
 
 
 def _look(reader: Readable, key: str) -> Steps[tuple[int, Effect | None]]:
-    """The last attempt at a key: its number, and what is recorded of it; None if it did not begin yet."""
+    """The number of the last attempt at a key, and its effect; None if it has not begun."""
     waiting = {draft.id: draft for draft in reader.unrecorded}
     for number in range(1, ATTEMPTS_MAX + 1):
         begin, end = begin_id(number, key), end_id(number, key)
@@ -248,7 +248,7 @@ def _rows(reader: Readable, begin: str, end: str) -> Steps[Mapping[str, Skeleton
 
 
 def _recorded(reader: Readable, begin: str, end: str, rows: Mapping[str, Skeleton]) -> Steps[Effect | None]:
-    """What two notes say of an effect; None if there is none."""
+    """The effect that a beginning note and an end note describe; None if it has not begun."""
     if begin not in rows:
         return None
     row = rows[begin]
@@ -280,7 +280,7 @@ def _ended(effect: Effect, kind: str, result: object) -> Effect:
 
 
 def _begun(writer: Writer, key: str) -> tuple[str, UnresolvedEffect]:
-    """The unresolved effect of a key, and its note."""
+    """The unresolved effect of a key, after the id of its note."""
     for begin, known in writer.replica.state.effects.items():
         if _key_of(begin) == key:
             return begin, decoded(known)
@@ -288,7 +288,7 @@ def _begun(writer: Writer, key: str) -> tuple[str, UnresolvedEffect]:
 
 
 def _links(begin: str) -> dict[str, str]:
-    return {LINK: begin, "copy_of": begin}  # erased with it
+    return {LINK: begin, "copy_of": begin}  # `copy_of`: it is erased with the note
 
 
 def _key_of(begin: str) -> str:

@@ -20,18 +20,19 @@ from treering.transcript.graph import Graph
 from treering.transcript.node import Draft, Here
 
 EXPORTED: Final = "exported"
-"""Kind of notes that say: the target, itself a note, is an entry of a file since an export, at these links."""
+"""Kind of the notes which say that an export wrote their target, itself a note, into a file as an entry with these
+links."""
 
 
 class SideHead(NamedTuple):
-    """A head for the position of another program, beside the handle's head."""
+    """A head for the position of another program, in addition to the handle's head."""
 
     name: str
     node: str | None
 
 
 def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | None = None) -> Steps[None]:
-    """Record drafts as they are, in one append: parents are kept even if missing, and no head moves but `side`.
+    """Record drafts as they are, in one append: parents are kept even if missing, and only the head `side` moves.
 
     Raises:
         ConflictError: Another writer writes this exclusive session.
@@ -62,7 +63,7 @@ def missing(writer: Writer, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
 
 
 def notes_among(writer: Writer, names: Collection[str | None]) -> Steps[set[str]]:
-    """Return the ids that are those of notes."""
+    """Return the ids that belong to notes."""
     if not names:
         return set()
     index = yield from writer.replica.index()
@@ -80,9 +81,9 @@ def hung(writer: Writer, drafts: Sequence[Draft], back: Sequence[Draft], lost: s
 
     Args:
         writer: The session.
-        drafts: The new records of the file; all before them are recorded.
-        back: Notes of the kind `exported` about our notes in the file. Those with new content follow the returned
-            drafts.
+        drafts: The new records of the file; all earlier records of the file are in the session.
+        back: Notes of the kind `exported` about the session's notes in the file. Those with new content follow the
+            returned drafts.
         lost: The parent for notes whose place in the file is unknown.
     """
     named = (name for each in drafts for name in (each.parent, each.target, (each.brief or {}).get("kept")))
@@ -95,13 +96,14 @@ def hung(writer: Writer, drafts: Sequence[Draft], back: Sequence[Draft], lost: s
 
 
 class Hanging:
-    """The tree of a file in which an export wrote notes of ours as entries.
+    """The tree of a file into which an export wrote notes of this session as entries.
 
-    Rule 1: only the file says which parent such an entry has. So that is recorded in a note of the kind `exported` when
+    Rule 1: only the file says which parent such an entry has. A note of the kind `exported` records this parent when
     the file is first read back, and again whenever a later export wrote the entry elsewhere.
-    Rule 2: entries that the program added below it get the nearest node above it as their parent here.
-    Rule 3: a compaction that keeps from it keeps from the first node after it on its path, or in the order of the file
-    for programs that use that. Off that path it keeps nothing, as in the program.
+    Rule 2: entries that the program added below such an entry get the nearest node above it as their parent here.
+    Rule 3: a compaction that keeps messages from such an entry on keeps them from the first node after it on its path,
+    or after it in the file for programs that go by the file's order. If the entry is not on the path, nothing is kept,
+    as in the program.
     """
 
     def __init__(self, graph: Graph, lost: str | None) -> None:
@@ -122,7 +124,7 @@ class Hanging:
                 self._back[note.target] = note.links or {}
 
     def came_back(self, note: Draft) -> bool:
-        """Take in the place of a note in the file; true if it is new."""
+        """Remember the place of a note in the file; return whether it is new."""
         known, self._back[note.target] = self._back.get(note.target), note.links or {}
         return known != self._back[note.target]
 

@@ -1,4 +1,4 @@
-"""Follow a session: everything that happens in it, told once, as it happens."""
+"""Follow a session: yield each of its events once, as they happen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from treering.transcript.node import Node, node_of
 
 
 class EventType(StrEnum):
-    """What an event tells of."""
+    """The type of an event: the type of the record, or an erasure or deletion."""
 
     NODE = "node"
     NOTE = "note"
@@ -32,23 +32,23 @@ class EventType(StrEnum):
     CHECKPOINT = "checkpoint"
     ERASURE = "erasure"
     DELETION = "deletion"
-    """The session was deleted; this is the last event. A session of that name that is made later is another one."""
+    """The session was deleted; this is the last event. A later session of the same name is not followed."""
     OTHER = "other"
     """A record of a type that this version does not know."""
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of how a node is shown, or the end of a checkpoint."""
+    """A change of how a node is shown, or the pruning of a checkpoint."""
 
     id: str
     kind: str
-    """`amend`: the node has another payload; `retract`: it is hidden; `prune`: the checkpoint is gone."""
+    """`amend`: the node has another payload; `retract`: it is hidden; `prune`: the checkpoint was removed."""
     target: str
     """The node or checkpoint."""
     undo: bool
-    """The opposite: the node is shown again, or as it was first recorded."""
+    """Whether this undoes an edit of that kind: the node is shown again, or as it was first recorded."""
     payload: Any
-    """The other payload, for `amend`."""
+    """The new payload, for `amend`."""
     time_ms: int
 
 
@@ -57,21 +57,21 @@ class HeadMove(msgspec.Struct, frozen=True, kw_only=True):
 
     head: str
     node: str | None
-    """Where it points to now; None: before the first node, or it was dropped."""
+    """The node that it points to now; None: the place before the first node, or the head was dropped."""
     dropped: bool
-    """There is no such head any more."""
+    """Whether the head was dropped: it does not exist any more."""
     current: bool
-    """It became the head with which the session is opened."""
+    """Whether it became the current head, with which the session is opened."""
     time_ms: int
 
 
 class ErasureInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Payloads were erased: whoever has a copy of them should drop it."""
+    """Payloads were erased: delete any copies that you have."""
 
     ids: tuple[str, ...]
-    """Of the nodes and notes, also where a payload stood in edits and checkpoints."""
+    """Ids of the nodes and notes, including those of which only copies in edits and checkpoints were erased."""
     state: tuple[str | None, ...]
-    """Keys of the agent's state, whose values until then are erased; None is the state of the conversation manager."""
+    """Keys of the agent's state whose values until then were erased; None: the state of the conversation manager."""
     time_ms: int
     reason: str
 
@@ -84,34 +84,34 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     type: EventType
     at: int
-    """Position of its record. An erasure and a deletion have none: that of the next record."""
+    """Position of its record; for erasures and deletions, which have no record, the position of the next record."""
     after: str
-    """A cursor: `events(after=...)` goes on behind this event, also in another process."""
+    """A cursor: `events(after=...)` continues after this event, also in another process."""
     value: Node | Note | Edit | HeadMove | CheckpointInfo | ErasureInfo | None
-    """What was recorded, without later edits; None for a deletion and for types that this version does not know."""
+    """The record's content, without later edits; None for a deletion and for types that this version does not know."""
 
 
 def events(
     reader: Readable, *, first: int | None = None, after: str | None = None, poll_seconds: float = 1.0
 ) -> Stream[Event]:
-    """Yield everything that happens in the session, by any writer, in its order and once; waits in between.
+    """Yield each event of the session once, by any writer, in order; waits for new ones.
 
-    Nodes, notes, edits, moves of heads, checkpoints, erasures, and at last the deletion of the session. What was erased
-    before it is told has an `Erased` for a payload; what is erased later is named by an event.
+    Events are nodes, notes, edits, moves of heads, checkpoints, erasures, and at last the deletion of the session. A
+    payload that is erased before its event is yielded is an `Erased`; a later erasure is an event of its own.
 
-    All who follow a session through one store share one conditional GET for each `poll_seconds`.
+    All followers of a session through one store share one conditional GET for each `poll_seconds`.
 
     Args:
         reader: The session.
-        first: The position to start from. Everything ever erased is told as well, behind the records that there are.
-        after: Go on behind an event: its `after`. Nothing is told twice or left out, whatever happened since.
-            By default it begins behind what this view or session shows.
+        first: The position to start from. All erasures so far are yielded, too, after the existing records.
+        after: Continue after an event: its `after`. No event is repeated or left out, whatever happened since.
+            By default start after the records that this view or session shows.
         poll_seconds: How long to wait between polls.
 
     Raises:
         UsageError: Both `first` and `after` are given, or one of them is no place in a session.
         NotFoundError: The session has no record yet.
-        CorruptError: The session went back behind what was told: an older copy was put back.
+        CorruptError: Records that were yielded before are gone: an older copy of the session was restored.
     """
     return _events(reader, _follower(reader, first, after, poll_seconds))
 
@@ -132,7 +132,7 @@ def _events(reader: Readable, follower: Follower) -> Stream[Event]:
 
 
 def _follower(reader: Readable, first: int | None, after: str | None, poll_seconds: float) -> Follower:
-    """Who follows from a place on; by default from the end of what the caller sees now."""
+    """A follower from a place on; by default from the end of the records that the caller sees now."""
     place = _place(reader, first, after)
     return Follower(reader.replica.watch(place.life), place, poll_seconds)
 
@@ -147,7 +147,7 @@ def _place(reader: Readable, first: int | None, after: str | None) -> Place:
 
 
 def follow(reader: Readable, *, poll_seconds: float = 1.0, first: int | None = None) -> Stream[Node]:
-    """Yield nodes as they are added, by any writer; waits in between. `events` yields everything else as well.
+    """Yield nodes as they are added, by any writer; waits for new ones. `events` yields all kinds of events.
 
     Args:
         reader: The session.

@@ -1,4 +1,4 @@
-"""Make a session from the path to a node of another one, or a linked session for a subagent."""
+"""Make a new session from the path to a node of another session, or a linked session for a subagent."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def fork(
 
     Args:
         writer: The session to fork.
-        session: Name of the new one.
-        node: The node to fork at, as a `checkout` would find it; by default where the session stands.
-        title: Title of the new one; by default that of the parent.
+        session: Name of the new session.
+        node: The node to fork at, as a `checkout` would restore it; by default the current node.
+        title: Its title; by default that of the parent.
         project: Its project; by default that of the parent.
         cwd: Its working directory, for example a second checkout; by default that of the parent.
         extra: Further facts on its card; by default those of the parent.
@@ -91,7 +91,7 @@ def fork(
 
 
 def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
-    """Copy the records that belong to a node. They are read after the name was taken, so an erasure finds the copy."""
+    """Copy the records that belong to a node. They are read after the name is taken, so an erasure finds the copy."""
     yield from loader.take_name()
     yield from writer.replica.catch_up()  # rule: fork-reads-last
     writer.replica.check()
@@ -106,12 +106,12 @@ def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
 
 
 def _places(look: Lookup, node: str | None, context: Context) -> Steps[tuple[array[int], bool]]:
-    """The positions of a path, of the paths of those nodes in its context that lie on other branches, and of notes.
+    """The positions of a node's path, of the paths to nodes of its context on other branches, and of their notes.
 
-    And whether the records there are in the order of an ordinary session.
+    Also returns whether these records are in the order of an ordinary session.
     """
     path = yield from look.places(node)
-    for row in reversed((yield from look.all_nodes(context.nodes))):  # the deepest first: its path has most of the rest
+    for row in reversed((yield from look.all_nodes(context.nodes))):  # deepest first: its path has most of the others
         if not holds(path, row.at):
             path = array("q", sorted({*path, *(yield from look.places(row.id))}))
     return array("q", sorted([*path, *(yield from look.belonging(path))])), look.ordinary
@@ -158,7 +158,7 @@ def _copy_records(reader: Readable, loader: Loader, places: Sequence[int]) -> St
         lines = yield from reader.replica.lines_at(part)
         for at in part:
             record = decode_record(lines[at])
-            if record.type == "note" and record.kind in STREAM_NOTES:  # what is written there is not written here
+            if record.type == "note" and record.kind in STREAM_NOTES:  # a stream stays with the parent
                 continue
             yield from copy_blobs(reader, loader, [bytes(record.body)])
             timed = record.time is not None or time_of(record.id) is not None
@@ -167,7 +167,7 @@ def _copy_records(reader: Readable, loader: Loader, places: Sequence[int]) -> St
 
 
 def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
-    """Record that a subagent works in a session of its own; return the card that one begins with."""
+    """Record that a subagent works in a session of its own; return the first card of that session."""
     if writer.options.redaction is not None:  # before it is cut: half a secret might not be recognised
         task = writer.options.redaction.text(task, "task")
     yield from flush(writer)

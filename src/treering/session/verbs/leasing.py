@@ -1,7 +1,7 @@
-"""Have a session for one worker, also among computers: take its lease, renew it, give it back.
+"""Give one worker exclusive use of a session, across computers, too: take its lease, renew it, release it.
 
-The rules are in `treering.journal.lease`. What a handle adds: it waits for another worker within bounds, continues from
-all that was recorded until it took the lease, and stops when it loses it.
+The rules are in `treering.journal.lease`. A handle adds to them: it waits for another worker up to a limit, reads all
+records made before it took the lease, and stops when it loses the lease.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from treering.storage.effects import Job, Wait
 from treering.storage.requests import Get, Steps, Unchanged
 
 TTL_SECONDS_MAX = 86_400
-LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0  # between two looks of who waits: one small GET each
+LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0  # between two looks while waiting: one small GET each
 LOOKS_PER_TTL = 20
 
 
@@ -28,9 +28,9 @@ def claim(writer: Writer, *, ttl: float, wait: float = 0.0) -> Job[None]:
 
     Args:
         writer: The session.
-        ttl: Seconds after which another worker may take it over if this one gave no sign of life: recorded nothing, and
-            did not call `renew`.
-        wait: Seconds to wait for another worker at most.
+        ttl: Seconds after which another worker may take the lease over if this one gave no sign of life: it recorded
+            nothing, and did not call `renew`.
+        wait: Maximum number of seconds to wait for another worker.
 
     Raises:
         SessionHeldError: Another worker has it, or another process of this computer has the session open.
@@ -61,22 +61,22 @@ def claim(writer: Writer, *, ttl: float, wait: float = 0.0) -> Job[None]:
             return
         if looked:
             yield Wait(min(left, _pause(writer, detector, ttl)))
-        looked = True  # what is in memory may be old
+        looked = True  # the session in memory may be out of date
         yield from _look_again(writer)
 
 
 def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
-    """Keep the lease for another `ttl` seconds from now on: one write. What is recorded renews it anyway.
+    """Keep the lease for another `ttl` seconds from now on: one write. Every append renews the lease, too.
 
-    Call it before the work of a long turn begins, with a `ttl` that is longer than that, or now and then meanwhile.
+    Call it before a long turn, with a `ttl` that is longer than the turn, or from time to time during the turn.
 
     Args:
         writer: The session.
-        ttl: Seconds, from now on; by default those of `claim`, or of the last call.
+        ttl: Seconds from now on; by default the `ttl` of `claim`, or of the last call.
 
     Raises:
-        LeaseLostError: Another worker took it. Stop: what that one records counts.
-        UsageError: This handle took no lease.
+        LeaseLostError: Another worker took it. Stop: only that worker's records count now.
+        UsageError: This handle has no lease, or `ttl` is out of range.
         UnavailableError: The store did not answer; the lease may be renewed.
     """
     own = writer.replica.claim
@@ -99,14 +99,14 @@ def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
 
 
 def release(writer: Writer) -> Steps[None]:
-    """Give the lease back, so that another worker can take it at once; nothing if this handle has none.
+    """Release the lease, so that another worker can take it at once; does nothing if this handle has none.
 
     A handle that lost it stops: its next call that records anything raises `LeaseLostError`.
     """
     number = _last_number(writer)
     if not number:
         return
-    writer.replica.claim = None  # also if there is no answer: it must not be taken for lost then
+    writer.replica.claim = None  # also if the store does not answer: the lease must not count as lost then
     writer.save()
     attempts = Attempts(writer.keys.tail)
     while attempts.another():
@@ -121,7 +121,7 @@ def release(writer: Writer) -> Steps[None]:
 
 
 def _last_number(writer: Writer) -> int:
-    """Return the number of the lease that a handle took last, perhaps without an answer; 0 if it has none."""
+    """Return the number of the lease that a handle took last, even if the store did not answer; 0 if it has none."""
     view, claim = writer.replica.known_view, writer.replica.claim
     if view is not None and view.lease.by == writer.replica.nonce:
         return view.lease.number
@@ -129,7 +129,7 @@ def _last_number(writer: Writer) -> int:
 
 
 def give_back(writer: Writer) -> Steps[None]:
-    """Release the lease when the session is closed. If that fails, it ends by itself after its time."""
+    """Release the lease when the session is closed. If that fails, the lease expires by itself."""
     try:
         yield from release(writer)
     except TreeringError:
@@ -159,7 +159,7 @@ def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) 
 
 
 def _count_on_less(writer: Writer, ttl_ms: int) -> None:
-    """Count on the shorter time from now on: it may be in force although there is no answer."""
+    """Assume a shorter time from now on: it may be in force even if the store does not answer."""
     own = writer.replica.claim
     if own is not None and ttl_ms < own.ttl_ms:
         writer.replica.claim = msgspec.structs.replace(own, ttl_ms=ttl_ms)
@@ -167,7 +167,7 @@ def _count_on_less(writer: Writer, ttl_ms: int) -> None:
 
 
 def _begin(writer: Writer) -> Steps[None]:
-    """Create the session, or open the one that another worker created meanwhile."""
+    """Create the session, or open it if another worker created it first."""
     if writer.replica.exists:
         yield from writer.appender.begin()
         return

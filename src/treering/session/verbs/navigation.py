@@ -46,7 +46,7 @@ def checkout(writer: Writer, node: str | None, *, keep_state: bool = False) -> S
 
 
 def _begin_again(writer: Writer, *, keep_state: bool) -> None:
-    """Go back to the beginning of a session without an answer, for which nothing is written before there is one."""
+    """Go back to the beginning of a session of which nothing is written before the model's first answer."""
     facts: Mapping[str, object] = {"kind": "checkout", "head": writer.position.head, "node": None}
     writer.options.hooks.call("before_navigation", **facts)
 
@@ -89,12 +89,12 @@ def branch(
     Args:
         writer: The session.
         head: Its name, not in use yet.
-        node: The node to branch from; None: where the session stands.
-        summary: Describes the branch left behind to the model; recorded as the first node of the new one.
+        node: The node to branch from; None: the current node.
+        summary: Describes the branch left behind to the model; recorded as the first node of the new branch.
         keep_state: Keep the agent's current state; else it is restored to that of `node`.
 
     Raises:
-        UsageError: There is a head of that name.
+        UsageError: There is a head of that name, or the name is empty.
         NotFoundError: There is no such node.
     """
 
@@ -114,7 +114,7 @@ def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
     Raises:
         NotFoundError: There is no such checkpoint, or it was pruned.
     """
-    if writer.appender.waits_for_answer:  # nobody can know a checkpoint that is not made yet
+    if writer.appender.waits_for_answer:  # no caller can know a checkpoint that is not made yet
         raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
     yield from flush(writer)
     node = (yield from writer.replica.ask(lambda look: look.checkpoint(checkpoint))).node
@@ -126,7 +126,7 @@ def drop_head(writer: Writer, head: str) -> Steps[None]:
 
     Raises:
         NotFoundError: There is no such head.
-        UsageError: It is the current one.
+        UsageError: It is the current head.
     """
     if head not in writer.replica.state.heads.heads:
         raise NotFoundError(f"no such head. head={head!r}", kind=Kind.HEAD)
@@ -158,9 +158,9 @@ def _navigate(
     Args:
         writer: The session.
         kind: The verb, for the record and the hooks.
-        head: The head to move; None: the current one, or a new one beside it if another writer moved that on.
+        head: The head to move; None: the current head, or a new head if another writer moved the current one.
         where: Returns the target node, or raises if the move is invalid; called again if the session may have changed.
-        checkpoint: Restore this one, made at that node.
+        checkpoint: Restore this checkpoint, made at that node.
         keep_state: Keep the agent's current state.
         summary: Recorded as the first node there.
     """
@@ -188,7 +188,7 @@ def _navigate(
 
 
 def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str) -> Steps[Restored]:
-    """Context and state at the target; without a read if the session is there already."""
+    """Context and state at the target; without a read if the session stands there already."""
     state, heads = writer.replica.state, writer.replica.state.heads.heads
     own = head not in heads or (head == writer.position.head and not writer.position.behind)
     here = node == writer.position.node and own
@@ -197,7 +197,7 @@ def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str)
     if checkpoint is None and node is None and heads.get(head, "") is not None:
         return Restored(
             None, writer.replica.policy.build([]), {}, None
-        )  # a fresh start; a handle that is there already keeps its state
+        )  # a fresh start; a handle that stands there already keeps its state
     if checkpoint is None and own and (restored := (yield from _ahead(writer, node))) is not None:
         return restored
     return (yield from writer.content.restore(node, checkpoint=HERE if checkpoint is None else checkpoint, head=head))
@@ -206,7 +206,8 @@ def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str)
 def _ahead(writer: Writer, node: str | None) -> Steps[Restored | None]:
     """Context and state at a node that was recorded just now after the current one.
 
-    They follow from the current context and the new nodes. None if not: then the index of the whole session is needed.
+    They are derived from the current context and the new nodes. None if that is impossible: then the index of the whole
+    session is needed.
     """
     state, found = writer.replica.state, writer.replica.state.checkpoint
     here = (writer.position.head, writer.position.node)

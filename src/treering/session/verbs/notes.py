@@ -35,7 +35,7 @@ def set_title(writer: Writer, title: str) -> Steps[None]:
 
 
 def move(writer: Writer, *, project: str | None = None, cwd: str | None = None) -> Steps[None]:
-    """Set the project or folder of the session, made absolute; its identity does not depend on them."""
+    """Set the project or the folder of the session; the folder is made absolute. Neither identifies the session."""
     cwd = None if cwd is None else full_path(cwd)
     facts = {name: value for name, value in (("project", project), ("cwd", cwd)) if value is not None}
     yield from note(writer, "place", facts)
@@ -55,11 +55,11 @@ def record_usage(
 
     Args:
         writer: The session.
-        target: The node that it is about.
-        turn: False for a call of a model beside the turns, such as one that summarises: it is added to the sums, and
-            `last_usage`, which tells the size of the context, stays.
-        reset: The sums begin anew with these numbers.
-        numbers: By name.
+        target: The node that the usage belongs to.
+        turn: False for a call of a model outside the turns, such as one that summarises: it is added to the sums, and
+            `last_usage`, which gives the size of the context, does not change.
+        reset: Start the sums anew with these numbers.
+        numbers: Amounts by name.
     """
     flags = ({} if turn else {"turn": False}) | ({"reset": True} if reset else {})
     yield from note(writer, "usage", {**numbers, **flags}, target=target)

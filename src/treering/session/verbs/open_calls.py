@@ -1,4 +1,4 @@
-"""Tool calls without a result, as after a kill between the two."""
+"""Tool calls without a result, as after a kill between a call and its result."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
 def open_calls(reader: Readable) -> Steps[tuple[OpenCall, ...]]:
     """The tool calls at the end of the context that have no result yet, in order; the context leaves them out.
 
-    A turn is running, or an agent was killed in it. A call after which the conversation continued is not among them: no
-    provider accepts a result for it any more.
+    There are such calls while a turn is running, or after an agent was killed in one. A call after which the
+    conversation continued is not among them: no provider accepts a result for it any more.
     """
     yield from ()
     items = whole(reader, recorded(reader), keep_open=True)
@@ -54,11 +54,11 @@ def close_open_calls(writer: Writer, /, reason: str) -> Steps[Appended]:
         reason: The text for the model, such as `"the agent was stopped before this call returned"`.
 
     Returns:
-        The nodes of the results; where an API answers all calls in one message, that is one node.
+        The nodes of the results; one node if the API answers all calls in one message.
 
     Raises:
-        UsageError: There is no reason.
-        HeadMovedError: Another writer moved the head on; refresh, and look again.
+        UsageError: `reason` is empty.
+        HeadMovedError: Another writer moved the head; refresh, and look again.
     """
     if not reason.strip():
         raise UsageError("say why the calls have no result: the model gets the reason", kind=Kind.REASON)

@@ -21,13 +21,13 @@ from treering.storage.requests import Steps
 
 
 class PastReplica(Replica):
-    """The memory of a session as it was: nothing that was recorded later is read.
+    """The replica of a session as of an earlier position: no later record is read.
 
     Args:
-        now: That of the session.
-        view: The registers, without what was recorded later.
-        index: Of the records until then.
-        state: What these say.
+        now: The replica of the session today.
+        view: The registers, without later records.
+        index: The index of the records before the position.
+        state: The state folded from these records.
     """
 
     def __init__(self, now: Replica, view: View, index: Index, state: SessionState) -> None:
@@ -36,43 +36,43 @@ class PastReplica(Replica):
         self.until = index.end
 
     def catch_up(self) -> Steps[bool]:
-        """What was does not change."""
+        """Return False: the past does not change."""
         yield from ()
         return False
 
     def let_index_go(self) -> None:
-        """It cannot be read again from the registers."""
+        """Keep the index: it cannot be read again from the registers."""
 
     def go_back(self, there: Savepoint) -> None:
-        """Reading changed nothing but what was remembered."""
+        """Restore the state, and drop the rows in memory: reading changes nothing else."""
         self._rows = None
         self.state = there.state
 
 
 class PastReader(Reader):
-    """A session as it was."""
+    """A reader of a session as of an earlier position."""
 
     def __init__(self, replica: PastReplica) -> None:
         super().__init__(replica.keys, replica=replica)
 
     def refresh(self) -> Steps[bool]:
-        """What was does not change."""
+        """Return False: the past does not change."""
         yield from ()
         return False
 
 
 def at(reader: Readable, position: int) -> Steps[Reader]:
-    """The session as it was when it had so many records: heads, context, state, pages, and all else that views have.
+    """The session as of its first `position` records: heads, context, state, pages, and all else that views have.
 
-    What was erased since is erased there, too, and a checkpoint that was pruned is gone. `info` is that of today, but
-    for counts, times, head and node; `stored` is what is stored today.
+    Payloads erased since are erased there, too, and checkpoints pruned since are missing. `info` is that of today,
+    except for counts, times, head and node; `stored` counts what is stored today.
 
     Args:
         reader: The session.
         position: The position of the first record to leave out: `at(event.at + 1)` is the session as of an event.
 
     Raises:
-        UsageError: There are not so many records.
+        UsageError: The session has fewer records.
         NotFoundError: The checkpoint that held the state then was pruned.
     """
     view = reader.replica.view
@@ -96,7 +96,7 @@ def at(reader: Readable, position: int) -> Steps[Reader]:
 
 
 def _require_kept(index: Index, today: Index) -> None:
-    """Refuse where the checkpoint is gone that held the state: an older one would tell another state."""
+    """Raise if the checkpoint that held the state was pruned: an older checkpoint has another state."""
     heads = index.heads
     held, _ = index.nearest_checkpoint(index.graph.path_rows(heads.tip), head=heads.current)
     if held is not None and held in today.pruned:
@@ -117,7 +117,7 @@ def _cut(view: View, position: int) -> View:
 
 
 def _state_of(reader: Readable, index: Index) -> Steps[SessionState]:
-    """What the records of an index say, but for context and checkpoint."""
+    """The state folded from the records of an index, except for context and checkpoint."""
     now, skeletons = reader.replica.state, index.graph.skeletons
     card = msgspec.structs.replace(
         now.card,
@@ -145,7 +145,7 @@ def _restore(past: PastReader) -> Steps[None]:
         try:
             state.policy = find_policy(made_by)
         except UsageError:
-            pass  # it is not registered in this process, which extends contexts by another one
+            pass  # that policy is not registered in this process: contexts are extended by another one
         else:
             restored = yield from past.content.restore(state.tip, head=state.head)
     past.content.restore_to(restored)

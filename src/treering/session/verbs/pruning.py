@@ -19,7 +19,7 @@ from treering.session.recording import Recording
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
-RECORDS_AT_ONCE = 500  # marks of one append
+RECORDS_AT_ONCE = 500  # records of one append
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +31,12 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> Steps[Pruned]:
-    """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.
+    """Remove checkpoints from the lists, and bodies that no kept checkpoint needs from the sealed segments.
 
     Args:
         writer: The session.
-        keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
-            heads; those of the current head and of the one stood on are kept in any case.
+        keep: The checkpoints to keep. The checkpoint that holds the state of a head is kept, too, unless `keep` names
+            other heads; those of the current head and of this handle's head are always kept.
         dry_run: Only return what would be pruned.
     """
     yield from flush(writer)
@@ -57,7 +57,7 @@ def planned(reader: Readable, keep: KeepCheckpoints) -> Steps[PrunePlan]:
 
 
 def _plan(reader: Readable, index: Index, keep: KeepCheckpoints) -> Steps[PrunePlan]:
-    """The plan; checkpoints pruned earlier are no candidates, but a kept one may still be a delta over them."""
+    """The plan; checkpoints pruned earlier are no candidates, but a kept one may still be a delta of them."""
     kept = kept_by(list(index.checkpoints.values()), keep) if index.checkpoints else set()
     every = list(index.all_checkpoints.values())
     rules = KeepCheckpoints(last=1, labelled=False, heads=(), ids=frozenset(kept))

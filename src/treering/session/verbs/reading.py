@@ -33,7 +33,7 @@ from treering.transcript.tree import Outline, OutlineRow
 
 NODES_AT_ONCE = 256
 NODES_BYTES = 4 * 1024 * 1024
-"""About the lines of nodes that are in memory together: so many are remembered in frames anyway."""
+"""Approximate limit for the lines of nodes in memory together: frames in memory hold as much anyway."""
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +43,9 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     sibling: int
     """Its index among its siblings, from 0 as in `siblings()`; retracted ones count only if the page shows them."""
     siblings: int
-    """How many there are, itself included."""
+    """The number of siblings, itself included."""
     sibling_ids: tuple[str, ...]
-    """Their ids, oldest first: `sibling_ids[sibling]` is its own. `newest_leaf` leads from each to what to show."""
+    """Their ids, oldest first: `sibling_ids[sibling]` is its own. For each, `newest_leaf` gives the end to show."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Siblings(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that have one parent, oldest first."""
+    """Nodes that have the same parent, oldest first."""
 
     nodes: tuple[str, ...]
     index: int
@@ -74,11 +74,11 @@ class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
     manager: Any
     policy: str
     erased_state: Mapping[str | None, Erased]
-    """What remains of erased values, by key; None: the state of the conversation manager."""
+    """An `Erased` for each erased value, by key; None: the state of the conversation manager."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """One note: something recorded beside the conversation, which no model sees."""
+    """One note: data recorded about a node or the session, which no model sees."""
 
     id: str
     kind: str
@@ -107,7 +107,7 @@ def history(
         before: The cursor of the page below.
         limit: The maximum number of rows.
         retracted: Show retracted nodes too.
-        blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
+        blobs: Read large images and texts, too; else a `BlobRef` replaces each, and `blob` reads it.
 
     Raises:
         NotFoundError: There is no such head or node.
@@ -139,7 +139,7 @@ def get(reader: Readable, node: str, *, blobs: bool = True) -> Steps[Node]:
     Args:
         reader: The session.
         node: Its id.
-        blobs: Read large images and texts, too; else a `BlobRef` stands for each.
+        blobs: Read large images and texts, too; else a `BlobRef` replaces each.
 
     Raises:
         NotFoundError: There is no such node.
@@ -157,19 +157,19 @@ def each_node(
     end: int | None = None,
     blobs: bool = True,
 ) -> Stream[Node]:
-    """Yield nodes with their payloads, later edits applied: many in one pass, some at a time in memory.
+    """Yield nodes with their payloads, later edits applied: many in one pass, with only some in memory at a time.
 
     Args:
         reader: The session.
         nodes: Only these, by their ids, in this order; by default all nodes, in the order they were recorded.
-        below: Only this node and all that descend from it.
-        first: Only those recorded at this position or later.
-        end: Only those recorded before this position.
-        blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
+        below: Only this node and its descendants.
+        first: Only nodes recorded at this position or later.
+        end: Only nodes recorded before this position.
+        blobs: Read large images and texts, too; else a `BlobRef` replaces each, and `blob` reads it.
 
     Raises:
         NotFoundError: There is no such node.
-        UsageError: Nodes are named, and where to look for them as well.
+        UsageError: `nodes` is given together with `below`, `first` or `end`.
     """
     if nodes is not None:
         if below is not None or first != 0 or end is not None:
@@ -196,7 +196,7 @@ def _nodes_within(reader: Readable, below: str | None, first: int, end: int | No
 
 
 def _nodes_of(reader: Readable, rows: Sequence[Skeleton], *, blobs: bool) -> Stream[Node]:
-    """Nodes of some rows: as many together as have room in memory."""
+    """Yield the nodes of some rows, with about `NODES_BYTES` of lines in memory at a time."""
     start = 0
     while start < len(rows):
         sizes = accumulate(row.length for row in rows[start:])
@@ -213,15 +213,15 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     data: bytes
     media_type: str
-    """As the bytes begin: `image/png`, ..., `text/plain` for any text, or `application/octet-stream`. What the message
-    says stands beside its `BlobRef`."""
+    """Detected from the content: `image/png`, ..., `text/plain` for any text, or `application/octet-stream`. The type
+    that the message names stands next to its `BlobRef`."""
 
 
 def blob(reader: Readable, sha256: str) -> Steps[Blob]:
     """One large image or text by its `BlobRef.sha256`, as a page read with `blobs=False` names it.
 
     Raises:
-        NotFoundError: The session has none of that digest, or it was erased, or is damaged.
+        NotFoundError: The session has no blob of that digest, or the blob was erased, or is damaged.
     """
     data = (yield from reader.blobs.read(sha256)) if is_digest(sha256) else None
     if data is None:
@@ -230,7 +230,7 @@ def blob(reader: Readable, sha256: str) -> Steps[Blob]:
 
 
 def original(reader: Readable, node: str) -> Steps[Any]:
-    """The payload of a node as it was first recorded, later edits not applied."""
+    """The payload of a node as it was first recorded, without later edits."""
     at = (yield from reader.replica.ask(lambda look: look.node(node))).at
     lines = yield from reader.replica.lines_at([at])
     yield from reader.blobs.fetch(lines.values())
@@ -242,8 +242,8 @@ def path(reader: Readable, node: str | None = None, *, limit: int | None = None)
 
     Args:
         reader: The session.
-        node: The last one.
-        limit: Only the last so many.
+        node: The last node of the path.
+        limit: Only the last `limit` ids.
 
     Raises:
         NotFoundError: There is no such node.
@@ -271,8 +271,8 @@ def siblings(reader: Readable, node: str) -> Steps[Siblings]:
 def newest_leaf(reader: Readable, node: str) -> Steps[str]:
     """The end of the branch to show when a user goes to another version of a message.
 
-    From the node it goes down to the child recorded last, again and again, until there is none. A retracted child is
-    passed by where it has siblings that are not. A node without children is its own end.
+    From the node it descends to the child recorded last, again and again, until a node has no children. A retracted
+    child is skipped if it has siblings that are not retracted. A node without children is its own end.
 
     Raises:
         NotFoundError: There is no such node.
@@ -289,14 +289,14 @@ def leaves(reader: Readable) -> Steps[tuple[str, ...]]:
 def tree(reader: Readable) -> Steps[Sequence[OutlineRow]]:
     """The outline of the whole graph, with straight runs folded; reads no payload.
 
-    A row is made when it is looked at.
+    Each row is made when it is accessed.
     """
     index = yield from reader.replica.index()
     return Outline(index.graph, heads=reader.replica.state.heads, checkpoints=index.checkpoint_nodes())
 
 
 def nodes(reader: Readable) -> Steps[Nodes]:
-    """All nodes without payloads, in the order they were recorded; each is made when it is looked at.
+    """All nodes without payloads, in the order they were recorded; each is made when it is accessed.
 
     `ids`, `parents` and further columns of the result give one field of all nodes, without making any.
     """
@@ -322,7 +322,7 @@ def checkpoints(
     Args:
         reader: The session.
         before: Only those made before this checkpoint: the first one of the page that is already shown.
-        limit: Only the newest so many; by default all of them.
+        limit: Only the newest `limit` checkpoints; by default all.
 
     Raises:
         NotFoundError: There is no such checkpoint.
@@ -334,14 +334,14 @@ def checkpoint(reader: Readable, checkpoint: str) -> Steps[CheckpointView]:
     """One checkpoint of any age: the context and the agent's state.
 
     Raises:
-        NotFoundError: There is none, or it was pruned.
+        NotFoundError: There is no such checkpoint, or it was pruned.
     """
     [found] = yield from checkpoints_at(reader, [checkpoint])
     return found
 
 
 def checkpoints_at(reader: Readable, checkpoints: Sequence[str]) -> Steps[tuple[CheckpointView, ...]]:
-    """Several checkpoints, in the order asked for, with their contexts and states; what they share is read once.
+    """Several checkpoints, in the order asked for, with contexts and states; records that they share are read once.
 
     All of them are in memory together. Messages that several contexts show are the same objects, so copy one before
     you change it.
@@ -377,7 +377,7 @@ def checkpoints_at(reader: Readable, checkpoints: Sequence[str]) -> Steps[tuple[
 
 
 def context_at(reader: Readable, node: str | None, *, recorded: bool = False) -> Steps[tuple[ContextItem, ...]]:
-    """What would be sent to the model at a node, as a `checkout` from this head finds it.
+    """The messages to send to the model at a node, as a `checkout` from this head restores them.
 
     Args:
         reader: The session.
@@ -405,7 +405,7 @@ def notes(reader: Readable, kind: str | None = None, *, on_path: bool = False) -
 
 
 def extensions(reader: Readable, extension: str | None = None, *, on_path: bool = True) -> Steps[tuple[Note, ...]]:
-    """The notes of an extension, or of all, oldest first.
+    """The notes of one extension, or of all extensions, oldest first.
 
     Args:
         reader: The session.
@@ -424,7 +424,7 @@ def _notes(reader: Readable, rows: Sequence[Skeleton]) -> Steps[tuple[Note, ...]
 
 
 def note_of(row: Skeleton, payload: object) -> Note:
-    """The note that a record is."""
+    """The note that a record holds."""
     return Note(id=row.id, kind=row.kind, target=row.target, brief=read_brief(row), payload=payload, time_ms=row.time)
 
 
@@ -446,11 +446,11 @@ class SessionSize(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: int
     tail_records: int
     waste: int
-    """Segments whose records larger segments hold as well; merging removes them."""
+    """The number of segments whose records larger segments hold as well; merging removes them."""
 
 
 def stored(reader: Readable) -> Steps[SessionSize]:
-    """Count the stored objects, from names alone."""
+    """Count records, segments and bytes: one GET of the tail, and a list of the segments; no segment is read."""
     where = yield from survey(reader.keys)
     size = sum(segment.size for segment in where.segments)
     return SessionSize(
@@ -467,7 +467,7 @@ def read_all(reader: Readable, first: int = 0) -> Iterator[Steps[list[bytes]]]:
     known: Survey | None = None
     done = False
     view = reader.replica.known_view
-    life = view.life if view is not None else ""  # of a name that was deleted and created again, not the other one's
+    life = view.life if view is not None else ""  # a session created again under this name is not read
 
     def step() -> Steps[list[bytes]]:
         nonlocal known, first, done
@@ -483,7 +483,7 @@ def read_all(reader: Readable, first: int = 0) -> Iterator[Steps[list[bytes]]]:
 
 
 def lines(reader: Readable, first: int = 0) -> Stream[bytes]:
-    """Yield every record line, a segment in memory at a time.
+    """Yield every record line, with one segment in memory at a time.
 
     Args:
         reader: The session.

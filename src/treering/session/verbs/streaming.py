@@ -1,7 +1,7 @@
-"""Answers that are being written: begin, end, go on with, keep and discard them; look at them and follow them.
+"""Streams, which are answers that are being written: begin, end, continue, keep, discard, list and follow them.
 
-The rules are in `treering.journal.stream`. What a session adds: the notes and the node in the journal, planned on the
-newest records, so that of two who end or take over one stream only one does.
+The rules are in `treering.journal.stream`. A session adds the notes and the node in the journal. They are planned on
+the newest records, so that only one of two writers that end or take over a stream succeeds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Live(msgspec.Struct, frozen=True):
     parent: str | None
     """The node that it answers."""
     note: str
-    """By which this writer has it, or found it."""
+    """The id of the note by which this writer has the stream, or found it."""
     tape: Tape
     answer: Answer
 
@@ -57,8 +57,8 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
 
     Args:
         writer: The session.
-        role: Of the message that it becomes.
-        fields: Further fields of that.
+        role: The role of the message.
+        fields: Further fields of the message.
 
     Raises:
         UsageError: The store redacts texts, or too many streams are open. Further errors are those of `append`.
@@ -115,20 +115,20 @@ def end(
 
 
 def fail(writer: Writer, live: Live, reason: str) -> Steps[None]:
-    """Store what was written, and record that the writer gave up. The stream stays open. Errors as for `end`."""
+    """Store the last pieces, and record that the writer gave up. The stream stays open. Errors as for `end`."""
     reason = one_line(reason, REASON_BYTES_MAX)
     try:
         yield from live.tape.write(failed=reason)
     except StreamLostError:
         raise
     except TreeringError:
-        pass  # the journal tells it, if that can be reached; readers find out after the time of the writer
+        pass  # the note below says it if the store answers; else readers notice that the writer gives no sign of life
     brief = {"node": live.id, "end": StreamStatus.FAILED.value, "reason": reason}
     yield from _note(writer, END, brief, live.parent, partial(_require_own, writer, live))
 
 
 def take_over(writer: Writer, stream: str) -> Steps[Live]:
-    """Go on with an open stream at its end: one append, one GET for each chunk, one write.
+    """Continue an open stream at its end: one append, one GET for each chunk, one write.
 
     Args:
         writer: The session.
@@ -147,20 +147,20 @@ def take_over(writer: Writer, stream: str) -> Steps[Live]:
 
 
 def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
-    """Record what is stored of an open stream as a node, whose brief says `stream: partial`.
+    """Record the stored part of an open stream as a node, whose brief says `stream: partial`.
 
-    Its writer, if it lives, is told that it lost the stream.
+    If its writer is still alive, it gets a `StreamLostError`.
 
     Args:
         writer: The session.
         stream: Its id.
 
     Returns:
-        What was recorded; no nodes if nothing was stored of it: then it is discarded.
+        What was recorded; no nodes if nothing was stored of the stream: then it is discarded.
 
     Raises:
         NotFoundError: No stream with this id is open.
-        StreamLostError: Another writer goes on with it, or ended it, at this moment. Further errors are those of
+        StreamLostError: Another writer continued or ended the stream at the same time. Further errors are those of
             `append`; call again then.
     """
     yield from flush(writer)
@@ -190,7 +190,7 @@ def discard_stream(writer: Writer, stream: str) -> Steps[None]:
 
 
 def newest(reader: Readable) -> Steps[Reader]:
-    """Read the session as it is now, apart from what its caller was shown: two GETs.
+    """Read the session as it is now, into a new reader, so that the caller's view stays as it is: two GETs.
 
     Raises:
         NotFoundError: There is no such session, or it was deleted.
@@ -202,9 +202,9 @@ def newest(reader: Readable) -> Steps[Reader]:
 
 
 def open_streams(reader: Readable, *ids: str) -> Steps[tuple[OpenStream, ...]]:
-    """Answers that were begun and have not ended, with what is stored of them; no request if there are none.
+    """Answers that were begun and have not ended, with their stored pieces; no request if there are none.
 
-    Which there are is known since the last look; their pieces are read now, one GET for each 64 KiB.
+    The list is as of the last read; their pieces are read now, one GET for each 64 KiB.
 
     Args:
         reader: The session.
@@ -243,27 +243,27 @@ def _open_stream(reader: Readable, name: str, note: StreamNote, chunks: list[Chu
 
 
 def _is_orphan(reader: Readable, note: StreamNote) -> bool:
-    """Whether this handle has the session for itself, and another one began the stream."""
+    """Whether this handle is the only writer of the session, and another handle began the stream."""
     return isinstance(reader, Writer) and not reader.options.shared and note.by != reader.replica.nonce
 
 
 def follow_stream(reader: Readable, stream: str, *, offset: int = 0, poll_seconds: float = 0.2) -> Stream[Piece]:
-    """Yield the pieces of an answer, in order and once, as they are stored; waits in between.
+    """Yield each piece of an answer once and in order, as they are stored; waits for new ones.
 
-    The last piece has the kind `PieceKind.END`, and says how it ended. A stream that `FAILED`, or whose writer was
-    `LOST`, is still open: somebody may go on with it. Then call again with the offset of that last piece.
+    The last piece has the kind `PieceKind.END`, and says how the stream ended. A stream that `FAILED`, or whose writer
+    was `LOST`, is still open: a writer may continue it. Then call again with the offset of that last piece.
 
     An idle reader sends one conditional GET for each `poll_seconds`.
 
     Args:
         reader: The session.
-        stream: The id of the stream, which is that of the node; it may have ended long ago.
-        offset: Go on there: the `after` of the last piece.
+        stream: The id of the stream, which is also the id of its node; it may have ended long ago.
+        offset: Start there: the `after` of the last piece.
         poll_seconds: How long to wait between two looks.
 
     Raises:
-        NotFoundError: No stream has this id; or the session was deleted meanwhile.
-        CorruptError: What is stored is damaged.
+        NotFoundError: No stream has this id; or the session was deleted while it was followed.
+        CorruptError: The stored pieces are damaged.
         UnavailableError: The store does not answer. Call again, with the offset of the last piece.
     """
     return _followed(StreamFollower(reader, stream, offset, partial(newest, reader)), poll_seconds)
@@ -279,7 +279,7 @@ def _followed(follower: StreamFollower, poll_seconds: float) -> Stream[Piece]:
         yield Pause(poll_seconds)
 
 
-# parts of these
+# parts of the operations above
 
 
 def _refuse_redaction(writer: Writer) -> None:
@@ -317,7 +317,7 @@ def _taken(writer: Writer, stream: str, note: str, there: StreamNote) -> Steps[L
 
 
 def _require_open(writer: Writer, stream: str) -> Steps[StreamNote]:
-    """Return what the journal says of an open stream; read the session again if it does not know it.
+    """Return the facts that the journal has of an open stream; read new records if the session does not know it.
 
     Raises:
         NotFoundError: It is not open.
