@@ -6,7 +6,7 @@ Every record, header and card is such a line. The checksum is the CRC-32 (as in 
 `,"_c":"`, as eight lower-case hex digits. It is the last field, so that it can be checked without parsing.
 
 Strings may hold lone surrogates (JavaScript cuts strings in the middle of a character). msgspec refuses these, so the
-few lines that have any are read with the standard library.
+few lines with lone surrogates are read with the standard library.
 """
 
 import re
@@ -19,7 +19,7 @@ from treering._late import Kind
 from treering.errors import CorruptError, FormatVersionError, UsageError
 
 FORMAT_VERSION: Final = 1
-"""What the first line of each register states; greater ones are refused."""
+"""The version in the first line of each register; greater versions are refused."""
 CHECKSUM_BYTES: Final = len(b',"_c":"00000000"}\n')
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def close_line(fields: bytes) -> bytes:
 
 
 def is_whole(line: bytes) -> bool:
-    """Tell whether `line` ends in the checksum of its other bytes, and a line break."""
+    """Return whether `line` ends in the checksum of its other bytes, and a line break."""
     return line[-CHECKSUM_BYTES:] == b',"_c":"%08x"}\n' % zlib.crc32(line[:-CHECKSUM_BYTES])
 
 
@@ -104,7 +104,7 @@ def encode_object(value: msgspec.Struct) -> bytes:
         text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
     if re.search(_surrogate_pair, text):
         raise UsageError("a string holds a surrogate pair as two characters")
-    return text.encode("utf-8", "backslashreplace")  # for surrogates that is what JSON writes, too
+    return text.encode("utf-8", "backslashreplace")  # JSON writes surrogates in the same way
 
 
 def first_line(value: msgspec.Struct | bytes) -> bytes:
