@@ -303,7 +303,7 @@ class Chunk:
         return self.first_row + place - distance if distance else None
 
     def referrers(self, row: int) -> list[Referrer]:
-        """Return what refers to a row from inside the segment, in order: nodes by their parent, others by target."""
+        """Return the records of the segment that refer to a row, in order: nodes by parent, others by target."""
         place = self._place(row)
         targets, distances, codes = self.referred
         number, found = bisect_left(targets, place), []

@@ -148,7 +148,7 @@ def _all_of(values: array[int], wanted: int, count: int) -> list[int]:
 
 
 def _pack_references(references: Sequence[str | None], rows: dict[str, int]) -> References:
-    """Of several rows with the id meant, the last one is taken; if that is the row itself, none."""
+    """Pack references. Among several rows with the referenced id, the last one counts; none if it is the row itself."""
     distances, outside = [], []
     for row, reference in enumerate(references):
         target = rows.get(reference) if reference is not None else None

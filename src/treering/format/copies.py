@@ -17,7 +17,7 @@ _MESSAGE = b'"message":'
 
 
 def may_hold_messages(record_type: str, line: bytes) -> bool:
-    """Return whether a record may be a checkpoint that holds messages itself: a value of its state may look like it."""
+    """Return whether a record may be a checkpoint with messages in it; values of its state may look like messages."""
     return record_type == "checkpoint" and _MESSAGE in line
 
 

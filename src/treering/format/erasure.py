@@ -82,7 +82,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the tombstone of a value of the state; idempotent."""
         if is_erased(value):
             return value
-        from treering.format.patch import digest_of_value  # what resumes a session does without
+        from treering.format.patch import digest_of_value  # resuming a session does not need it
 
         return mark_of(Erased(sha256=digest_of_value(value), time_ms=self.time, reason=self.reason))
 
@@ -158,7 +158,7 @@ class Burials:
             return line
         record, acts = decode_record(line), self._acts.get(at, {})
         if record.type == "checkpoint":
-            from treering.format.copies import with_values, without_messages  # sessions without erasures do without
+            from treering.format.copies import with_values, without_messages  # sessions without erasures do not need it
 
             line = without_messages(line, record, acts.keys())
             for act in self._state_acts.get(at, ()):
@@ -170,7 +170,7 @@ class Burials:
         """Return the positions from `first` up to `end` of records with an erased part, in order."""
         if not self._places:
             return []
-        from bisect import bisect_left  # sessions without erasures do without
+        from bisect import bisect_left  # sessions without erasures do not need it
 
         return self._places[bisect_left(self._places, first) : bisect_left(self._places, end)]
 
@@ -179,7 +179,7 @@ class Burials:
         return [self.bury(line, at) for at, line in enumerate(lines, first)] if self else list(lines)
 
     def bury_rows(self, rows: list[Skeleton]) -> list[Skeleton]:
-        """Return the skeletons of records at positions from 0 on as `bury` leaves them; their lengths stay."""
+        """Return the skeletons of records at positions from 0 on as `bury` changes them; their lengths stay."""
         for at in self.places(0, len(rows)):
             rows[at] = self.bury_row(rows[at])
         return rows
@@ -230,7 +230,7 @@ def digest_of(body: bytes) -> str:
 
 
 def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
-    from treering.format.stub import stub_of  # sessions without erasures do without
+    from treering.format.stub import stub_of  # sessions without erasures do not need it
 
     body = bytes(record.body)
     if is_erased(body):
@@ -243,7 +243,7 @@ def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
 
 def mark_of(left: Erased) -> bytes:
     """Return a tombstone as it is stored: JSON."""
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         encoded = msgspec.json.encode(left)

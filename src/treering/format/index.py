@@ -133,7 +133,7 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.chunks[self._chunk_number(at)]
 
     def chunks_from(self, at: int) -> tuple[ChunkSpan, ...]:
-        """Return the chunk that holds the record at position `at`, and all behind it.
+        """Return the chunk that holds the record at position `at`, and all chunks behind it.
 
         Raises:
             UsageError: The segment does not hold it.

@@ -72,7 +72,7 @@ def check_version(line: bytes, *, key: str, offset: int = 0) -> None:
 
 
 def _version_slowly(line: bytes, *, key: str, offset: int) -> int:
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         version = json.loads(line)["treering"]
@@ -84,7 +84,7 @@ def _version_slowly(line: bytes, *, key: str, offset: int) -> int:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Split at line breaks (the byte 0x0A and no other), which stay at the ends. The last line may lack its own."""
+    """Split at line breaks (the byte 0x0A and no other), which stay at the ends. The last line may lack one."""
     lines = [piece + b"\n" for piece in data.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
@@ -99,7 +99,7 @@ def encode_object(value: msgspec.Struct) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        import json  # slow to import, and what resumes a session does without
+        import json  # slow to import, and resuming a session does not need it
 
         text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
     if re.search(_surrogate_pair, text):
@@ -123,7 +123,7 @@ def decode_object(line: bytes, decoder: msgspec.json.Decoder[T], *, key: str, of
         return decoder.decode(line)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         pass
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         return msgspec.convert(json.loads(line), decoder.type)
