@@ -185,7 +185,7 @@ class Rows:
         return rows, place
 
     def _climb_sealed(self, at: int, limit: int, parts: Sequence[Part]) -> Steps[tuple[list[Skeleton], int | None]]:
-        """Rows of one chunk from `at` upward, and the position above them; None: it is not known here."""
+        """Rows of one chunk from `at` upward, and the position of the next parent; None if the chunk lacks it."""
         part = holder_of(parts, at)
         [chunk] = yield from self._sealed.load([(part, part.index.chunk_of(at))], read_chunk)
         rows, above = chunk.climb(at - part.index.first, limit)
@@ -232,7 +232,7 @@ class Rows:
         return run
 
     def _sealed_run(self, at: int, ahead: int, parts: Sequence[Part]) -> Steps[tuple[dict[int, str], bool]]:
-        """A run of only children as far as some chunks tell, ids by position; and whether it goes on behind these."""
+        """A run of nodes with one child as far as some chunks show, ids by position; and whether it goes on."""
         part = holder_of(parts, at)
         spans = part.index.chunks_from(at)[:ahead]
         chunks = yield from self._sealed.load([(part, span) for span in spans], read_chunk)
