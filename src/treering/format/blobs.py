@@ -237,12 +237,12 @@ def blob_refs(value: object) -> set[str]:
 
 
 def is_digest(text: str) -> bool:
-    """Tell whether a text is a SHA-256 as references name it."""
+    """Return whether a text is a SHA-256 in the form of references."""
     return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def mentions_blob(raw: bytes) -> bool:
-    """Tell whether encoded bytes (a line, a body) refer to any blob, without decoding them."""
+    """Return whether encoded bytes (a line, a body) refer to any blob, without decoding them."""
     return b'"$blob":' in raw
 
 

@@ -215,7 +215,7 @@ def erased_mark(erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure], 
 
 
 def is_erased(body: bytes) -> bool:
-    """Tell whether a body is a tombstone."""
+    """Return whether a body is a tombstone."""
     return body.startswith(_MARK)
 
 

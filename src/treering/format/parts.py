@@ -38,7 +38,7 @@ CHUNK_ROWS: Final = 1024
 OUTSIDE_ENTRIES: Final = 1024
 FOREIGN_ENTRIES: Final = 4096
 TEXT_MAX: Final = 1024 * 1024
-"""A chunk or block ends early behind so many characters of ids, briefs and links, so that its size is bounded."""
+"""A chunk or block ends early behind this many characters of ids, briefs and links, which bounds its size."""
 PART_BYTES_MAX: Final = 2 * RECORD_BYTES_MAX
 """Most content of a part: `TEXT_MAX` characters, and one record that is longer than that."""
 

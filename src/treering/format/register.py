@@ -48,7 +48,7 @@ REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
 """Part of that which is reserved for erasures: their list, and tombstones longer than the erased payloads."""
 CARD_BYTES_MAX: Final = 8192
-"""Most bytes of the compressed card. A listing reads so many for each session; an id of 2,000 characters fits."""
+"""Most bytes of the compressed card. A listing reads this much of each session; an id of 2,000 characters fits."""
 SEGMENTS_NAMED_MAX: Final = 24
 """Enough for sixteen seals between two merges, and a few merged segments before them. A name takes 25 bytes."""
 TOMBSTONE_BYTES_MAX: Final = 240

@@ -78,7 +78,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str, lease:
         UsageError: The records alone would burst the register; nothing was written.
         SessionHeldError: Another worker has the lease; nothing was written.
         LeaseLostError: Another worker has, or had, the lease that this one took; nothing was written.
-        SessionDeletedError: The session was deleted meanwhile.
+        SessionDeletedError: The session was deleted since it was read.
         UnavailableError: The store did not answer, or its answer does not show the outcome; the records may be in the
             journal now, later, or never.
         CorruptError: The session is damaged.
@@ -126,7 +126,7 @@ def settle(view: View, *, by: str, nonce: str) -> Steps[Landed | Overtaken]:
         `Landed` if it took effect. `Overtaken` if it did not, and never will.
 
     Raises:
-        SessionDeletedError: The session was deleted meanwhile.
+        SessionDeletedError: The session was deleted since it was read.
         UnavailableError: The store did not answer; call again.
     """
     return (yield from _settle(view, by, 0, nonce, fence=True))  # rule: fence-doubt

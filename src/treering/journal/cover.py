@@ -64,7 +64,7 @@ def cover(
             that `latest` names.
 
     Raises:
-        SessionDeletedError: The session was deleted meanwhile.
+        SessionDeletedError: The session was deleted since it was read.
         UnavailableError: The store did not answer; `latest` may or may not be replaced. Nothing is lost.
     """
     sealing = seal and bool(view.unsealed_lines)

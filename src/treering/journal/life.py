@@ -232,7 +232,7 @@ def discard(keys: SessionKeys, life: str) -> Steps[None]:
 
 
 def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
-    """Replace the tail by the tombstone, which fences appends; false if a writer appended meanwhile."""
+    """Replace the tail by the tombstone, which fences appends; false if a writer appended first."""
     register = TailRegister(seen.keys)
     outcome = yield from register.swap(register.tombstone(life, nonce), expect=seen.tail_version)
     return isinstance(outcome, Swapped)

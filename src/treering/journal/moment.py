@@ -51,7 +51,7 @@ def require_one_moment(view: View) -> Steps[None]:
 
     Raises:
         CorruptError: Registers and segments are of two moments, or of two copies.
-        SessionDeletedError: The session was deleted meanwhile.
+        SessionDeletedError: The session was deleted since it was read.
         UnavailableError: The store does not answer, or the session changes faster than it can be read.
     """
     life = view.life

@@ -247,7 +247,7 @@ def segment_lines(segment: Segment) -> Steps[list[bytes]]:
     """Read one whole segment and check it against its name.
 
     Raises:
-        NotFoundError: It was merged meanwhile.
+        NotFoundError: It was merged since it was listed.
         CorruptError: It is damaged.
     """
     return (yield from segment_content(segment)).lines
@@ -373,7 +373,7 @@ def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, b
     """Read the lines at some positions below the tail's base: footers first, then the frames that hold these lines.
 
     Raises:
-        NotFoundError: A segment was merged meanwhile.
+        NotFoundError: A segment was merged since it was listed.
         CorruptError: One is damaged.
     """
     segments = {segment.key: segment for segment in (where.holding(at) for at in positions)}
@@ -419,7 +419,7 @@ def read_frames(
         keep: Called with each frame and its content, as it is stored.
 
     Raises:
-        NotFoundError: A segment was merged meanwhile.
+        NotFoundError: A segment was merged since it was listed.
         CorruptError: One is damaged.
     """
     found: dict[int, bytes] = {}

@@ -52,7 +52,7 @@ from treering.storage.requests import ABSENT, Delete, Steps
 from treering.storage.run import delete_all, list_all
 
 TTL_MS: Final = 15_000
-"""After so many milliseconds without a write, a writer counts as dead."""
+"""Milliseconds without a write after which a writer counts as dead."""
 BEAT_SECONDS: Final = TTL_MS / 3000
 """A writer that has no pieces to write gives a sign of life at this interval."""
 NUMBERS_MAX: Final = 9999  # chunks of 64 KiB

@@ -200,7 +200,7 @@ class _Copying:
             try:
                 row = yield from self._parcel(source, target, name, row, same_size=same_size)
             except NotFoundError:
-                continue  # removed meanwhile
+                continue  # removed since it was listed
             except (TreeringError, OSError) as error:
                 row = msgspec.structs.replace(row, action="failed", error=str(error))
             yield from self._add(row)

@@ -29,7 +29,7 @@ def verify_parcels(prefix: str = "") -> Stream[Checked]:
         try:
             name = yield from _name_in(entry.key, prefix)
         except NotFoundError:
-            continue  # removed meanwhile
+            continue  # removed since it was listed
         except (CorruptError, FormatVersionError) as error:
             found.append(_damage(error, entry.key))
         yield Items([(name or entry.key, found)])

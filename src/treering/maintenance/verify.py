@@ -276,7 +276,7 @@ class _Check:
         try:
             lines = yield from segment_lines(segment)
         except NotFoundError:
-            return  # merged meanwhile
+            return  # merged since it was listed
         except (CorruptError, FormatVersionError) as error:
             self._find(error, segment.key, first=name.first, end=name.end)
             return

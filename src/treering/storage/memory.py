@@ -86,7 +86,7 @@ class MemoryDriver:
         """Do nothing: the driver keeps only the current bytes of an object."""
 
     def close(self) -> None:
-        """Do nothing: the objects live as long as the driver."""
+        """Do nothing: the objects exist until the driver is gone."""
 
     def snapshot(self) -> dict[str, bytes]:
         """Return a copy of the bytes of all objects, by key."""
