@@ -1,4 +1,4 @@
-"""The command line. Only this package prints and reads the environment; everything it does goes through the library."""
+"""The command line. Only this package prints and reads the environment; all other work is done by the library."""
 
 from treering.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The program `treering`: its commands, and how every one of them ends."""
+"""The program `treering`: its commands, error output and exit codes."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class App(click.Group):
     """The group of all commands; turns every error into one line and an exit code."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or by another word that people type for it."""
+        """Return a command by its name, or by an alias."""
         return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands by what they are for."""
+        """Write the commands, grouped by purpose."""
         names = {command: name for name, command in self.commands.items()}
         for heading, commands in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl([(names[each], each.get_short_help_str(limit=200)) for each in commands])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the examples, each on a line of its own."""
+        """Write the examples, one per line."""
         with formatter.section("Examples"):
             formatter.write_dl(EXAMPLES, col_max=40)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command and leave the process with its exit code."""
+        """Run a command, and exit with its exit code."""
         settings = Settings()
         sys.exit(self._run(settings, *args, **{"prog_name": "treering", **extra, "standalone_mode": False}))
 
@@ -70,7 +70,7 @@ class App(click.Group):
             return exits.INTERRUPTED
         except _ReaderGoneError:
             return exits.READER_GONE
-        except Exception as error:  # noqa: BLE001  # the end of the program: a traceback helps nobody here
+        except Exception as error:  # noqa: BLE001  # the end of the program, where a traceback does not help
             if settings.debug:
                 traceback.print_exc()
             report(error)
@@ -89,7 +89,7 @@ class App(click.Group):
 
 
 class _ReaderGoneError(Exception):
-    """The pipe we print to was closed."""
+    """The reader of the output pipe has closed it."""
 
 
 def report(error: Exception) -> None:
@@ -122,7 +122,7 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
 """All commands, under the headings of the help page."""
 
 ALIASES: Final = {"list": "ls", "resume": "continue", "history": "log", "delete": "rm", "remove": "rm"}
-"""Other words for commands."""
+"""Aliases of commands."""
 
 EXAMPLES: Final = (
     ("treering import ~/old-sessions", "Make sessions of another program's files."),
@@ -146,7 +146,7 @@ def main(ctx: click.Context) -> None:
     """Durable sessions for AI agents: look at them, branch them, move them, check them.
 
     Nodes and checkpoints are named by id, by the beginning or end of it (four characters or more), or by label; a node
-    also by a head that stands on it. Output is for people on a terminal, and one record a line in a pipe.
+    also by a head that points to it. Output is for people on a terminal, and one record per line in a pipe.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

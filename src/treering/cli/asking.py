@@ -16,7 +16,7 @@ def agreed(question: Callable[[], str], *, verb: str = "do") -> bool:
 
     Args:
         question: Returns the question; called only on a terminal, since the answer may take long to compute.
-        verb: What `--yes` would do without asking.
+        verb: The action that `--yes` would do without asking.
 
     Raises:
         UsageError: There is no terminal.

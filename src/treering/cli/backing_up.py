@@ -1,4 +1,4 @@
-"""`backup`: a consistent copy of everything, also while it is in use, updated by each further run."""
+"""`backup`: a consistent copy of all sessions, also while they are in use; each further run updates it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from treering.maintenance.backup import BackedUp, Backup
 @store_options()
 @click.pass_context
 def backup(context: click.Context, *, as_json: bool, target: str, sessions: tuple[str, ...], delete: bool) -> None:
-    """Back up sessions to another place, or bring that up to date.
+    """Back up sessions to another place, or update an earlier backup.
 
-    Everything in the store, its namespaces included, or the sessions named. They may be in use meanwhile. The backup is
-    a store: to restore it, name it with --store and an empty place as PLACE.
+    Backs up everything in the store, its namespaces included, or only the named sessions. They may be in use at the
+    same time. The backup is a store: to restore it, name it with --store and an empty place as PLACE.
     """
     settings, out = context.ensure_object(Settings), Output()
     store, there = settings.open(), Store(settings.elsewhere(target, settings.namespace))

@@ -1,4 +1,4 @@
-"""`browse`: look at sessions on a whole screen."""
+"""`browse`: look at sessions in full-screen mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from treering.kinds import Kind
 @store_options()
 @click.pass_context
 def browse(context: click.Context, *, session: str | None, everything: bool) -> None:
-    """Look at sessions on a whole screen: list, tree, conversation, search; go back, branch and fork.
+    """Look at sessions in full-screen mode: list, tree, conversation, search; go back, branch and fork.
 
     With SESSION its tree is shown first. Without a terminal the list, or the conversation, is printed.
     """
@@ -58,13 +58,13 @@ def browse(context: click.Context, *, session: str | None, everything: bool) -> 
 
 
 def _on_terminal() -> bool:
-    """Whether there is a terminal to type on and to draw on."""
+    """Whether input and output are a terminal."""
     streams = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     return streams and environment().get("TERM", "dumb") != "dumb"
 
 
 def _ways(settings: Settings, namespace: Sequence[str], session: str) -> Sequence[tuple[str, str]]:
-    """The name of a session, and the lines with which it is continued."""
+    """The name of a session, and the commands and code that continue it."""
     store = [] if settings.target == default_store() else ["--store", settings.target]
     options = [*store, *(f"--namespace={name}" for name in namespace)]
     return (

@@ -107,7 +107,7 @@ def fork(
 ) -> None:
     """Make a new session from the path to a node.
 
-    It gets the context, state, labels and edits that belong there; each session has a link to the other.
+    It gets the context, state, labels and edits of the path; each session has a link to the other.
     """
     out = Output()
     store, exact = find_session(settings.open(), session)
@@ -126,9 +126,9 @@ def fork(
 def rewind(settings: Settings, *, as_json: bool, session: str, to: str) -> None:
     """Go back to an earlier checkpoint or node.
 
-    A checkpoint brings its state, context and node back together. What came after stays as a branch.
+    A checkpoint restores its state, context and node together. Later nodes stay as a branch.
 
-    TO may also name a node: then the session stands there with the state and context it had at that time.
+    TO may also name a node: then the session continues there, with the state and context of that time.
     """
     out = Output()
     with open_session(settings.open(), session) as opened:
@@ -147,9 +147,9 @@ def rewind(settings: Settings, *, as_json: bool, session: str, to: str) -> None:
 @store_options()
 @click.pass_obj
 def seal(settings: Settings, *, as_json: bool, session: str) -> None:
-    """Seal and merge what a session has in the store.
+    """Seal and merge the stored records of a session.
 
-    Writes what is not sealed yet to a segment, merges small segments, and deletes superfluous ones.
+    Writes the records that are not sealed yet to a segment, merges small segments, and deletes superfluous ones.
     """
     out = Output()
     with open_session(settings.open(), session) as opened:
@@ -178,7 +178,7 @@ def seal(settings: Settings, *, as_json: bool, session: str) -> None:
 @store_options()
 @click.pass_context
 def rm(context: click.Context, *, session: str, yes: bool, missing_ok: bool) -> None:
-    """Delete a session and everything in it. Its full name is needed, no part of it."""
+    """Delete a session and everything in it. Needs its full name, not a part of it."""
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     try:
         with naming_exactly(store, session):

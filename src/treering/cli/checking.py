@@ -38,11 +38,11 @@ class Checked(NamedTuple):
 @store_options()
 @click.pass_context
 def verify(context: click.Context, *, as_json: bool, session: str | None, strict: bool) -> None:
-    """Read everything stored and report all damage.
+    """Read all stored data and report all damage.
 
-    Of one session, or of all and of the values that integrations keep beside them, also in namespaces. Changes nothing.
-    Ends with exit code 6 if anything is damaged. Oddities lose nothing, for example a node without its parent in an
-    imported session, or bytes that a kill left behind; they are listed and count with --strict.
+    Checks one session, or all sessions and the values that integrations keep beside them, also in namespaces. Changes
+    nothing. Ends with exit code 6 if anything is damaged. Oddities lose nothing, for example a node without its parent
+    in an imported session, or bytes that a kill left behind; they are listed and count with --strict.
     """
     store = context.find_object(Settings).open()  # type: ignore[union-attr]  # made by the program
     out, (sessions, parcels) = Output(), _check(store, session)

@@ -68,8 +68,8 @@ def _row(entry: CheckpointInfo) -> tuple[Field, ...]:
 def diff(settings: Settings, *, as_json: bool, session: str, before: str, after: str | None) -> None:
     """Compare two checkpoints or nodes.
 
-    Tells how the agent's state, the settings and what the model sees differ from A to B. Without B, compare with
-    where the session stands.
+    Shows how the agent's state, the settings and the context differ from A to B. Without B, compares with the session's
+    current state.
     """
     view, out = open_view(settings.open(), session), Output()
     a, b = find_point(view, before).id, None if after is None else find_point(view, after).id
@@ -109,11 +109,11 @@ def _document(changes: ValueChanges) -> documents.Document:
 
 
 def difference(found: Diff, *, name: Callable[[str], str]) -> Iterator[Span]:
-    """Yield the lines that tell how two points differ.
+    """Yield the lines that describe the difference of two points.
 
     Args:
         found: The difference.
-        name: How a node is named.
+        name: Returns the shown name of a node.
     """
     for noun, changes in (("state", found.state), ("setting", found.settings)):
         for key, value in changes.removed.items():

@@ -14,7 +14,7 @@ from treering.errors import TreeringError
 F = TypeVar("F", bound=Callable[..., Any])
 
 NAMES_MAX = 200
-"""Most sessions that are looked at, the last active first: each is a read of its card."""
+"""Most sessions that are checked, the last active first, since each takes a read of its card."""
 
 
 def session_argument(*, required: bool = True) -> Callable[[F], F]:
@@ -29,5 +29,5 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
         with context.scope(cleanup=False):
             rows = islice(settings.open().each_session(below=True), NAMES_MAX)
             return [row.id for row in rows if row.id.startswith(incomplete)]
-    except (TreeringError, OSError):  # whoever presses a key wants no error in the line
+    except (TreeringError, OSError):  # a completion must not print errors into the line
         return []

@@ -1,4 +1,4 @@
-"""`continue`: a session, or the last one about a folder, of this store or of another program."""
+"""`continue`: show a session, or the last one about a folder, from this store or from another program."""
 
 from __future__ import annotations
 
@@ -58,14 +58,15 @@ def continue_(
     any_terminal: bool,
     dry_run: bool,
 ) -> None:
-    """Show SESSION, or the last session about this folder: of this terminal, else of all.
+    """Show SESSION, or the last session about this folder: that of this terminal, else the last of all.
 
-    Its name, where it stands, and the end of what the model would see.
+    Shows its name, its current node, and the end of the model's context.
 
     If another program was active in the folder since, its session is imported first, or brought up to date; if this
-    terminal has a session, only if it is the same one, or the program noted it for this terminal.
+    terminal has a session, this is done only for the same session, or for one that the program noted for this terminal.
 
-    With --message the message is recorded first; whoever resumes the session finds it at the end of the context.
+    With --message the message is recorded first; the next program that resumes the session finds it at the end of the
+    context.
     """
     store, out, terminal = settings.open(), Output(), this_terminal(environment())
     others = _Others(store)
@@ -87,7 +88,7 @@ def continue_(
         with store.session(name, create=False) as writer:
             writer.append(message)
     view = store.view(name or "")
-    if session is not None or message is not None:  # who only looks at the last one did not choose it
+    if session is not None or message is not None:  # only showing the last session is not choosing it
         leave_breadcrumb(store, view, terminal)
     if as_json:
         out.document(documents.of_standing(view) | {"context": documents.of_items(view.context)})
@@ -116,9 +117,10 @@ def _last_about(
 
 
 def _is_of_terminal(other: Recent, ours: SessionInfo, used_ms: int) -> bool:
-    """Whether the file of another program is what is to be continued in a terminal that used a session of ours.
+    """Whether another program's file should be continued in a terminal that used a session of this store.
 
-    Our session was imported from it; or the program noted it for the terminal, and wrote it after our session was used.
+    That is so if the store's session was imported from it, or if the program noted it for the terminal, and wrote it
+    after the store's session was used.
     """
     origin = origin_of(ours)
     if origin is not None and origin.path == other.path:
@@ -127,7 +129,7 @@ def _is_of_terminal(other: Recent, ours: SessionInfo, used_ms: int) -> bool:
 
 
 def _used_ms(store: Store, info: SessionInfo, terminal: Terminal | None) -> int:
-    """When the terminal used a session last."""
+    """When the terminal last used a session."""
     used = breadcrumbs(store.place.address, terminal)
     return max(
         (each.time_ms for each in used if (each.namespace, each.session) == (info.namespace, info.id)), default=0
@@ -146,7 +148,7 @@ class _Others:
         return FileImporter(self._store)
 
     def last_about(self, cwd: str, found: SessionInfo | None) -> Recent | None:
-        """Return the last one about a folder, if it was written after `found` was last active and has new records."""
+        """Return the last session about a folder, if it was written after `found` was active and has new records."""
         return recent(
             Path(cwd).absolute(),
             Path.home(),
@@ -171,7 +173,7 @@ def _announce(out: Output, found: SessionInfo | None, other: Recent | None, *, a
 
 
 def _take(importer: FileImporter, out: Output, other: Recent, found: SessionInfo | None) -> str | None:
-    """Import the session of another program; return its name here, or None if that failed."""
+    """Import another program's session; return its name in this store, or None if that failed."""
     try:
         result = importer.load(other.path, format=other.program)
     except TreeringError as error:

@@ -24,7 +24,7 @@ def role_style(role: str) -> str:
 
 
 def unfinished(view: View) -> Iterator[tuple[str, Field]]:
-    """Yield rows for what a session was in the middle of: calls without a result or an outcome, and partial answers."""
+    """Yield rows for the unfinished work of a session: calls without a result or an outcome, and partial answers."""
     yield from map(_open_call, view.open_calls())
     for effect in view.unresolved_effects():
         told = "" if effect.key == effect.call else f" (key {effect.key})"
@@ -43,8 +43,8 @@ def print_items(out: Output, items: Iterable[ContextItem], *, lines_max: int | N
     """Print items of a context.
 
     Args:
-        out: Where to.
-        items: In order.
+        out: The output.
+        items: The items, in order.
         lines_max: Most lines of each part; None for all.
     """
     for item in items:
@@ -69,12 +69,12 @@ def _print_part(out: Output, part: Part, lines_max: int | None) -> None:
 
 
 def part_span(part: Part, *, lines_max: int | None = None, characters_max: int | None = None) -> Span:
-    """Return the text of a part, of several lines and not cleaned, and its style.
+    """Return the text of a part, which may have several lines and is not cleaned, and its style.
 
     Args:
-        part: Of a message.
+        part: A part of a message.
         lines_max: Most lines; None for all.
-        characters_max: Most characters; None for all. What is left out is said on a line of its own.
+        characters_max: Most characters; None for all. The amount that is left out is on a line of its own.
     """
     mark = {"call": "→ ", "result": "← "}.get(part.kind, "")
     text = mark + " ".join(each for each in (part.title, part.text) if each)
@@ -89,7 +89,7 @@ def part_span(part: Part, *, lines_max: int | None = None, characters_max: int |
 
 
 def row_words(row: HistoryRow) -> list[str]:
-    """Return the marks of a row of a page: which of its siblings it is, its label, and what was done to it."""
+    """Return the marks of a row of a page: its number among its siblings, its label, and its edits."""
     node = row.node
     words = [f"{row.sibling + 1}/{row.siblings}"] if row.siblings > 1 else []
     words += [f"[{node.label}]"] if node.label else []
@@ -97,5 +97,5 @@ def row_words(row: HistoryRow) -> list[str]:
 
 
 def node_body(node: Node) -> object:
-    """Return what is shown of a node: its payload, or its brief on one line."""
+    """Return the shown content of a node: its payload, or its brief on one line."""
     return node.payload if node.payload is not None else headline(node)

@@ -30,10 +30,10 @@ from treering.maintenance.verify import DAMAGE
 from treering.storage.counting import CountingDriver
 from treering.store.place import Place
 
-LINES_BEFORE_KILL = 25  # of the tool that never ends
+LINES_BEFORE_KILL = 25  # output lines of the tool that never ends
 TURNS_ADDED = 250  # four messages each, to make the session long
 TURNS_PER_COMPACTION = 50
-KILLED = 9  # the signal; `signal` names it only where there is one
+KILLED = 9  # the signal's number; `signal` has the name only on systems with that signal
 
 
 @click.command()
@@ -41,10 +41,10 @@ KILLED = 9  # the signal; `signal` names it only where there is one
 @store_options()
 @click.pass_context
 def demo(context: click.Context, *, remove: bool) -> None:
-    """Kill a session in the middle of a turn and go on with it.
+    """Kill an agent in the middle of a turn, and continue its session.
 
     Plays a small session of a coding agent into a new folder, or into the store given with --store. Ends with exit code
-    1 if anything is not as claimed.
+    1 if any claim does not hold.
     """
     settings: Settings = context.obj
     fresh = settings.store is None or settings.store_from_environment
@@ -106,7 +106,7 @@ class Worked(NamedTuple):
     acknowledged: list[str]
     """Ids of the nodes whose append returned, in order."""
     turns: int
-    """Turns it had ended."""
+    """Number of completed turns."""
 
 
 def _play(settings: Settings, show: Show, name: str) -> None:

@@ -18,7 +18,8 @@ from treering.importers.discovery import breadcrumbs, discover as discover_folde
 def discover(*, as_json: bool) -> None:
     """List the session folders of other programs on this computer.
 
-    Looks where pi, oh-my-pi, Operator-Use, kit, evva, Claude Code and Strands keep their sessions, and reads none.
+    Checks the folders in which pi, oh-my-pi, Operator-Use, kit, evva, Claude Code and Strands keep sessions; reads no
+    session.
     """
     out, home = Output(), Path.home()
     found = discover_folders(home, environment())

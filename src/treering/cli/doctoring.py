@@ -30,10 +30,10 @@ def doctor(
     context: click.Context, *, as_json: bool, file: Path, format_name: str | None, out_file: Path | None,
     everything: bool,
 ) -> None:  # fmt: skip
-    """Report what is wrong with a session file of another program.
+    """Report the defects of a session file of another program.
 
-    Every defect is shown with its line and the offset of its byte, and what a repaired copy makes of it. The file is
-    never changed; with --write the copy goes to a new file.
+    Every defect is shown with its line and byte offset, and with its repair in a copy. The file is never changed; with
+    --write the copy goes to a new file.
     """
     out = Output()
     done = repair(file, out_file, format=format_name) if out_file is not None else None

@@ -1,7 +1,7 @@
 """The JSON documents that commands print with `--json`. Their shapes are described in `docs/reference/cli.md`.
 
 Fields are only ever added. Recorded values (payloads, messages, state, metadata) have their stored form, with tags for
-values that JSON lacks.
+values that JSON cannot express.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def of_node(node: Node) -> Document:
 
 
 def of_row(row: HistoryRow) -> Document:
-    """A node of a page, and its place among its siblings."""
+    """A node of a page, with its place among its siblings."""
     return of_node(row.node) | {"sibling": row.sibling, "siblings": row.siblings, "sibling_ids": list(row.sibling_ids)}
 
 
@@ -94,7 +94,7 @@ def of_entry(entry: CheckpointInfo) -> Document:
 
 
 def of_checkpoint(checkpoint: CheckpointView) -> Document:
-    """A checkpoint, whole."""
+    """A complete checkpoint."""
     return of_entry(checkpoint.info) | {
         "policy": checkpoint.policy,
         "context": of_items(checkpoint.context),

@@ -38,8 +38,8 @@ def erase(
 ) -> None:  # fmt: skip
     """Erase payloads and state for good, from the session and from its forks.
 
-    What is left of each is its place, a hash and the time. Without NODE, --state and --manager it finishes what was cut
-    short before.
+    Only the place of each payload, a hash and the time are left. Without NODE, --state and --manager it finishes an
+    interrupted erasure.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     with open_session(store, session, below=False) as opened:
@@ -103,7 +103,7 @@ def purge(
     context: click.Context, *, as_json: bool, session: str | None, older_than: float | None, all_namespaces: bool,
     yes: bool,
 ) -> None:  # fmt: skip
-    """Remove what deletions leave: tombstones, and what killed processes left behind.
+    """Remove tombstones of deleted sessions, and leftovers of killed processes.
 
     Without SESSION all deleted sessions are purged. Existing sessions are not touched, nor are namespaces without
     --all-namespaces.

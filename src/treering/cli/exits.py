@@ -36,7 +36,7 @@ UNEXPECTED: Final = 1
 USAGE: Final = 2
 CORRUPT: Final = 6
 PARTLY: Final = 10
-INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
+INTERRUPTED: Final = 130  # 128 + SIGINT, as in shells
 READER_GONE: Final = 141  # 128 + SIGPIPE
 
 EXITS: Final = (
@@ -60,7 +60,7 @@ _REMEDIES: Final = {
     "sessionheld": "wait until it is closed there; reading commands work meanwhile",
     "overtaken": "run the command again",
 }
-"""By kind of error: the remedy on the command line, where that of the library names Python arguments."""
+"""By kind of error: the remedy on the command line, if the library's remedy names Python arguments."""
 
 
 def code_of(error: Exception) -> int:
@@ -69,7 +69,7 @@ def code_of(error: Exception) -> int:
 
 
 def line_of(error: Exception) -> str:
-    """Return what to print for an error: what happened, where, and what to do about it."""
+    """Return the line to print for an error: the problem, its place, and the remedy."""
     if isinstance(error, click.ClickException):
         return one_line(error.format_message())
     if not isinstance(error, TreeringError):

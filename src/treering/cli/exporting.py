@@ -52,8 +52,8 @@ def export(  # options of a command
     """Write a session as JSON lines, as Markdown, as a page for browsers, or as a file of another program.
 
     JSON lines are the records as they are stored; Markdown is the conversation, for people. HTML is one file with the
-    viewer and all branches in it, which opens without a server. A file of another program is read again before it
-    counts, and that program continues where the session stands. What its format cannot express is reported.
+    viewer and all branches in it, which opens without a server. A file of another program is read back before it is
+    accepted, and that program continues at the session's current node. Data that its format cannot express is reported.
     """
     if form != "markdown" and node is not None:
         raise click.UsageError("--node goes with --format markdown")
@@ -81,7 +81,7 @@ def export(  # options of a command
 
 
 def _export_file(view: View, target: str | None, form: str, *, force: bool) -> None:
-    """Write a file of another program, and print what it leaves out."""
+    """Write a file of another program, and print what the file leaves out."""
     if target is None:
         raise click.UsageError(f"--format {form} goes with --out or --install")
     done = export_file(view, target, format=form, overwrite=force)
@@ -119,7 +119,7 @@ def copy(
 ) -> None:
     """Copy a session to another store or name.
 
-    It may be in use meanwhile: the copy is what it was when the command began.
+    The session may be in use: the copy has its state when the command began.
     """
     store, exact = find_session(settings.open(), session)
     if target is None and not target_namespace:

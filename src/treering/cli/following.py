@@ -1,4 +1,4 @@
-"""`follow`: what happens in a session, as it happens."""
+"""`follow`: print the events of a session as they happen."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def follow(
     settings: Settings, *, as_json: bool, session: str, first: int | None, after: str | None, limit: int | None,
     poll: float,
 ) -> None:  # fmt: skip
-    """Print everything that happens in a session, as it happens.
+    """Print the events of a session as they happen.
 
-    Nodes, notes, edits, moves of heads, checkpoints and erasures, by any writer, each once; the deletion of the session
-    is the last one. It begins with what is recorded from now on. Ctrl-C ends it, and says how to go on there.
+    The events are nodes, notes, edits, moves of heads, checkpoints and erasures, by any writer, each once; the last
+    event is the deletion of the session. By default only new events are printed. Ctrl-C ends the command, and prints
+    how to continue from there.
     """
     if first is not None and after is not None:
         raise click.UsageError("--first and --after are two places to begin: give one of them")
@@ -54,9 +55,9 @@ def follow(
                 click.echo(to_json(event))
             else:
                 out.row(*_fields(event))
-            after = event.after  # an interrupt before this tells the event again, and leaves none out
+            after = event.after  # after an interrupt before this, the event is printed again, not left out
     except KeyboardInterrupt as interrupt:
-        click.echo(err=True)  # a terminal has `^C` on the line
+        click.echo(err=True)  # a terminal shows `^C` on the line
         if after is not None:
             out.say(f"go on: treering follow {typed(view.info)} --after {after}")
         raise click.Abort from interrupt

@@ -123,7 +123,7 @@ def _sent(reader: Readable, items: Sequence[ContextItem]) -> Steps[tuple[Context
 @store_options()
 @click.pass_obj
 def show(settings: Settings, *, as_json: bool, session: str, point: str | None, as_of: str | None) -> None:
-    """Show a session, or a node or checkpoint of it, whole."""
+    """Show a session, or all of a node or checkpoint of it."""
     view, out = open_view(settings.open(), session, as_of), Output()
     found = find_point(view, point) if point is not None else None
     with out.paged():

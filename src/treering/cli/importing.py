@@ -1,4 +1,4 @@
-"""`import`: make sessions of files of other programs, and update those whose files grew."""
+"""`import`: make sessions from files of other programs, and update the sessions of files that grew."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     session: str | None = None
     outcome: str = "failed"
-    """As of `ImportResult`; or `failed`, `rewritten`, or `passed over` for what is no session in a folder."""
+    """As in `ImportResult`; or `failed`, `rewritten`, or `passed over` for a file in a folder that is no session."""
     records: int = 0
     branch: str = ""
     problems: list[Problem] = []
     problem_count: int = 0
     error: str | None = None
     code: int = 0
-    """The exit code for this error alone."""
+    """The exit code for this file's error."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Found(msgspec.Struct, frozen=True):
 
     path: Path | StoredFolder
     named: bool
-    """The user named the file, and not a folder with it."""
+    """The user named the file itself, not a folder that contains it."""
 
 
 @click.command("import")
@@ -66,14 +66,14 @@ def import_(
     context: click.Context, *, as_json: bool, paths: tuple[str, ...], format_name: str | None, name: str | None,
     project: str, policy: str | None, again: bool, all_problems: bool,
 ) -> None:  # fmt: skip
-    """Make sessions of the files of other programs.
+    """Make sessions from the files of other programs.
 
     Reads session files of pi, oh-my-pi, Operator-Use, kit, evva and Claude Code, plain or compressed by gzip, and
-    folders of them; of Strands Agents folders of its sessions, also below s3://bucket/prefix.
+    folders of such files. For Strands Agents it reads folders of sessions, also below s3://bucket/prefix.
 
     An imported file that did not change is not read again; one that has grown adds its new records. A file that cannot
-    be read is reported, and the others are imported. Files in a folder that hold no session are skipped, and listed.
-    /dev/stdin and pipes are read to their end.
+    be read is reported, and the other files are imported. Files in a folder that hold no session are skipped, and
+    listed. /dev/stdin and pipes are read to their end.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     files = _files(paths, format_name)
@@ -103,9 +103,9 @@ def import_(
 
 
 def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File]:
-    """Return all files to import. Those of a folder are sorted by the time of their last write, so that lists are, too.
+    """Return all files to import. Files of a folder are sorted by their last write, so that lists have that order, too.
 
-    A path that does not exist is in the list: its import fails.
+    A path that does not exist is included, and its import fails.
     """
     files: list[Found | File] = []
     for path in paths:
@@ -151,7 +151,7 @@ def _outcome(result: ImportResult, shown_max: int | None) -> File:
 
 
 def _is_other(path: Path, error: TreeringError) -> bool:
-    """Tell whether a file in a folder is another file of a program, and not a damaged session."""
+    """Return whether a file in a folder is a different kind of file, and not a damaged session."""
     return error.kind == Kind.FORMAT and (_is_document(str(path)) or is_foreign(path))
 
 

@@ -17,8 +17,8 @@ COLUMNS = (
     "session", "active", "messages", "project", "folder", "status", "program", "first prompt", "title", "namespace",
 )  # fmt: skip
 SPARE = ("program", "first prompt", "folder", "status", "project", "messages")
-"""Columns that a narrow terminal leaves out, first the first."""
-PROMPT_CHARACTERS = 30  # beside a title; the whole of it is in pipes
+"""Columns that a narrow terminal leaves out, in this order."""
+PROMPT_CHARACTERS = 30  # beside a title; pipes get all of it
 
 
 @click.command()
@@ -37,7 +37,7 @@ def ls(
 ) -> None:  # fmt: skip
     """List sessions, also those in namespaces.
 
-    The most recently active come first; imported ones are listed where they were active in their program.
+    The most recently active come first; imported sessions are listed by their activity in their program.
     """
     store, out = settings.open(), Output()
     if everything:
@@ -75,7 +75,7 @@ def _row(info: SessionInfo) -> tuple[Field, ...]:
 
 
 def short_folder(folder: str) -> str:
-    """Return a folder for people: cut in front, with `~` for the user's own."""
+    """Return a folder for people: shortened at the front, with `~` for the home folder."""
     home = os.path.expanduser("~")
     shown = "~" + folder[len(home) :] if folder == home or folder.startswith(home + os.sep) else folder
     return shown if len(shown) <= 24 else "…" + shown[-23:]

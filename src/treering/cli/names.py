@@ -28,7 +28,7 @@ PART_CHARACTERS_MIN = 4  # fewer would match by accident too often
 POSITION_DIGITS_MAX = 15  # no session has more records
 CANDIDATES_MAX = 10
 NEAREST_MAX = 3
-COMPARED_MAX = 10_000  # names that are searched for similar ones: some 0.1 s
+COMPARED_MAX = 10_000  # names that are compared for similarity: some 0.1 s
 SESSIONS_AT_ONCE = 500
 
 
@@ -45,18 +45,18 @@ def open_view(store: Store, name: str, as_of: str | None = None) -> View:
     Args:
         store: The store.
         name: The name.
-        as_of: As it was when it had so many records, or when this node or checkpoint was recorded; None: as it is.
+        as_of: A number of records, or a node or checkpoint: open the session as it was then. None: as it is now.
 
     Raises:
         NotFoundError: There is no such session, node or checkpoint, or the state of that time was pruned.
-        UsageError: Several have the name, or there are not so many records.
+        UsageError: Several sessions match the name, or the session never had that many records.
     """
     view = _by_name(store, name, Store.view)
     return view if as_of is None else _as_of(view, as_of)
 
 
 def _as_of(view: View, text: str) -> View:
-    """A session as it was; a number of records it never had may be a part of an id."""
+    """A session at an earlier time; a number that is too large may be a part of an id."""
     if not (text.isascii() and text.isdecimal() and len(text) <= POSITION_DIGITS_MAX):
         return view.at(_position_of(view, text))
     try:
@@ -89,7 +89,7 @@ def find_session(store: Store, name: str) -> tuple[Store, str]:
 
 
 def _by_name(store: Store, name: str, use: Callable[[Store, str], T], *, below: bool = True) -> T:
-    """Use the session of this name here, else the only one of it below, else the only one that contains it."""
+    """Use the session with this name here, else the only one below, else the only one whose name contains it."""
     try:
         return use(store, name)
     except NotFoundError as error:
@@ -127,7 +127,7 @@ def part_of(store: Store, namespace: Sequence[str]) -> Store:
 
 
 def parts_of(store: Store) -> list[Store]:
-    """A store, and all namespaces in it, however deep."""
+    """A store, and all namespaces in it, at any depth."""
     place = store.place
     found = run(prefixes(place.prefix, appends=place.driver.appends), place.driver)
     return [Store(place.at(prefix)) for prefix in found]
@@ -256,7 +256,7 @@ def find_checkpoint(view: Handle, text: str) -> str:
 
 
 def _needs_more(text: str) -> str:
-    """What to do about a text that is too short for a part of a name; empty if it is not."""
+    """The remedy for a text that is too short for a part of a name; empty if it is long enough."""
     short = len(text.strip(ELLIPSIS)) < PART_CHARACTERS_MIN
     return f"type at least {PART_CHARACTERS_MIN} characters of its beginning or end" if short else ""
 

@@ -30,9 +30,9 @@ class Cell(NamedTuple):
     """One field of a record."""
 
     full: str
-    """For pipes."""
+    """The text for pipes."""
     short: str | None = None
-    """For terminals; None: the same."""
+    """The text for terminals; None if it is the same."""
     style: str = ""
 
 
@@ -42,7 +42,7 @@ Span = tuple[str, str]
 
 
 def id_cell(identifier: str | None, style: str = "cyan") -> Cell:
-    """An id: in full for pipes, its end for people."""
+    """An id: complete for pipes, its end for terminals."""
     return Cell(identifier or "", short_id(identifier), style)
 
 
@@ -77,7 +77,7 @@ class Output:
 
     @contextmanager
     def paged(self) -> Iterator[None]:
-        """Print what a block prints through the user's pager, if it is longer than the terminal."""
+        """Print the output of a block through the user's pager, if it is longer than the terminal."""
         if not self.terminal:
             yield
             return
@@ -102,14 +102,14 @@ class Output:
         stretch: str | None = None,
         spare: Sequence[str] = (),
     ) -> None:
-        """Print records; on a terminal without empty columns.
+        """Print records; a terminal shows no empty columns.
 
         Args:
-            headings: Of the columns; only a terminal shows them.
+            headings: Headings of the columns; only a terminal shows them.
             rows: The records.
             right: Columns of numbers.
             stretch: The column that gets the remaining width of the terminal; by default the last one shown.
-            spare: Columns that are left out, one after the other, until that one has `STRETCHED_COLUMNS_MIN`.
+            spare: Columns to leave out, one after the other, until the stretched column has `STRETCHED_COLUMNS_MIN`.
         """
         if self.terminal:
             self._table(headings, [[_cell_text(field) for field in row] for row in rows], right, stretch, spare)
@@ -191,7 +191,7 @@ class Output:
         self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
     def block(self, text: str, style: str = "", *, indent: int = 0) -> None:
-        """Print text of several lines, so many columns in."""
+        """Print text of several lines, indented by `indent` columns."""
         shown = clean(text)
         if self.terminal:
             from rich.padding import Padding
@@ -207,7 +207,7 @@ class Output:
 
 
 def one_line_keeping_indent(text: str) -> str:
-    """Return a part of a line: cleaned, without line breaks; its spaces count."""
+    """Return a part of a line: cleaned, without line breaks, and with its spaces."""
     return clean(text.replace("\n", " ").replace("\t", " "))
 
 
@@ -233,7 +233,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Step]:
     """A progress bar on standard error, if that is a terminal.
 
     Yields:
-        A function to call with how much is done so far.
+        A function to call with the amount that is done so far.
     """
     if not sys.stderr.isatty():
         yield _ignore

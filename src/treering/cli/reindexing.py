@@ -16,9 +16,9 @@ from treering.cli.text import counted
 def reindex(settings: Settings, *, as_json: bool) -> None:
     """Give each session a marker, so that lists are quick.
 
-    Also in namespaces. Needed once for a store made by an earlier version, and after files were copied or restored by
-    hand: from then on lists read the days they show, and no longer every card. Can be repeated at any time, also while
-    sessions are in use.
+    Includes namespaces. Needed once for a store made by an earlier version, and after files were copied or restored by
+    hand. From then on lists read only the days that they show, and not every card. Can be repeated at any time, also
+    while sessions are in use.
     """
     done, out = settings.open().reindex(), Output()
     if as_json:

@@ -23,10 +23,10 @@ from treering.maintenance.salvage import RepairLoss
 @store_options()
 @click.pass_context
 def repair(context: click.Context, *, as_json: bool, session: str, into: str) -> None:
-    """Salvage what can be read of a damaged session into a new one.
+    """Salvage the readable records of a damaged session into a new one.
 
-    The damaged one is not changed. What is lost is listed, with its place and what is known of it; then the exit code
-    is 6, although the new session is made.
+    The damaged session is not changed. Losses are listed, with their places and known details; then the exit code is 6,
+    although the new session is made.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     done = _repair(store, session, into)

@@ -28,7 +28,7 @@ _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 
 
 def _days(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Return days of an age; a number alone is days."""
+    """Return an age in days; a plain number means days."""
     if value is None:
         return None
     match = _age.fullmatch(value)
@@ -82,7 +82,7 @@ def retain(
 
     Either limit is enough: a session that is too old is deleted even if it is among the newest N. Sessions that
     are in use or whose status is `keep` stay. Namespaces are not touched without --all-namespaces; the newest N are
-    those of each.
+    counted in each namespace.
     """
     _require_limits(older_than, keep_newest, checkpoints, per_project=per_project, purge=purge)
     policy = Retention(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from treering.search import Hit, Index
 
 Row = tuple[tuple[str, ...], "Hit"]
-"""A hit, and the namespaces it is in."""
+"""A hit, with its namespaces."""
 
 KINDS = ("prompt", "text", "thinking", "call", "result")
 TITLE_CHARACTERS_MAX = 60
@@ -32,7 +32,7 @@ _UNIT_MS = {"min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
 def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Return milliseconds since 1970 of a date, a time, or how long ago."""
+    """Return a date, a time, or an age as milliseconds since 1970."""
     if value is None:
         return None
     if match := _ago.fullmatch(value):
@@ -69,13 +69,13 @@ def search(
     role: str | None, project: str | None, cwd: str | None, session: str | None, since: int | None, until: int | None,
     newest: bool, limit: int, index_file: str | None, no_update: bool, rebuild: bool,
 ) -> None:  # fmt: skip
-    """Find what was said, in all sessions, also those in namespaces.
+    """Search the texts of all sessions, also those in namespaces.
 
     All WORDS must occur; "two words" in quotes are a phrase, begin* is the beginning of a word. Without WORDS the
     newest texts are listed, with --prompts as a history of prompts. `treering show SESSION NODE` jumps to a row.
 
-    The index is a file on this computer, one for each namespace, brought up to date first. It can be
-    removed: the next search makes it again.
+    The index is a file on this computer, one for each namespace, and is updated first. It can be removed: the next
+    search makes it again.
     """
     from treering.search import open_index
 

@@ -19,7 +19,7 @@ TOKEN_VARIABLE = "TREERING_TOKEN"  # noqa: S105  # the name of a variable
 SHUTDOWN_SECONDS = 3
 BACKLOG = 128
 REQUESTS_AT_ONCE_MAX = 1000
-"""Open streams included; more are answered with 503."""
+"""Most requests at once, open streams included; further requests are answered with 503."""
 
 
 def serve_options(function: click.decorators.FC) -> click.decorators.FC:
@@ -54,10 +54,10 @@ def serve(
     read_only: bool,
     opens: bool,
 ) -> None:
-    """Serve the store over HTTP, with a page to look at it.
+    """Serve the store over HTTP, with a web page that shows it.
 
-    The page and the API are for whoever has the token: the printed address has it. On another address than this
-    computer's own, choose one by --token or the environment.
+    The page and the API need the token, which is in the printed address. To listen on an address other than the local
+    one, choose a token with --token or the environment.
     """
     run(settings, host=host, port=port, token=token, hostnames=hostname, read_only=read_only, opens=opens)
 
@@ -79,7 +79,7 @@ def view(
 ) -> None:
     """Look at the store, or at a session, in a browser.
 
-    It serves the store until interrupted, as `serve` does.
+    Serves the store until interrupted, as `serve` does.
     """
     fragment = ""
     if session is not None:
@@ -114,7 +114,7 @@ def run(
     """Listen, print the address, and answer requests until interrupted.
 
     Raises:
-        UsageError: Others could reach the address, and no token was chosen; or the extra is not installed.
+        UsageError: Other computers could reach the address, and no token was chosen; or the extra is not installed.
     """
     if token is None and not _is_loopback(host):
         raise UsageError(
@@ -166,18 +166,18 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Take the address, so that the port is known before anything is printed.
+    """Bind the address, so that the port is known before anything is printed.
 
     Raises:
-        UsageError: It cannot be taken.
+        UsageError: The address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, asyncio sends at once what is small; else a page waits 40 ms for an acknowledgement.
+    # If the protocol is named, asyncio sets TCP_NODELAY; otherwise a page waits 40 ms for an acknowledgement.
     there = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     there.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         there.bind((host, port))
-        there.listen(BACKLOG)  # from now on requests wait, and are not refused
+        there.listen(BACKLOG)  # from now on connections wait, and are not refused
     except OSError as error:
         there.close()
         raise UsageError(

@@ -41,7 +41,7 @@ class Settings:
         return self.elsewhere(self.target, self.namespace)
 
     def tell_what_is_missing(self) -> None:
-        """Print that the store does not exist, if a command looked for it in a folder and made none."""
+        """Print that the store does not exist, if a command used a folder without a store and made none."""
         if not self._opened:
             return
         folder = location_of(self.target)
@@ -71,7 +71,7 @@ class Settings:
 
 def environment() -> Mapping[str, str]:
     """The environment, for finding the folders of other programs."""
-    return os.environ  # noqa: TID251  # this is the command line, which alone reads it
+    return os.environ  # noqa: TID251  # only the command line reads it
 
 
 def default_store() -> str:
@@ -120,4 +120,4 @@ as_of_option = click.option(
     metavar="POINT",
     help="The session as it was when it had so many records, or got this node or checkpoint.",
 )
-"""`--at`, which other commands have, is a place in the session of today."""
+"""`--at`, which other commands have, is a place in the current session instead."""

@@ -9,7 +9,7 @@ from typing import Final
 from treering.ids import now_ms as current_ms
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters but tab and line break, characters that reverse the reading direction, and halves of pairs."""
+"""Control characters except tab and line break, characters that change the text direction, and lone surrogates."""
 _RANDOM_ID: Final = re.compile("[0-9a-f-]{17,}")
 SHORT_ID_CHARACTERS: Final = 8
 ELLIPSIS: Final = "…"
@@ -34,7 +34,7 @@ def one_line(text: str, characters_max: int | None = None) -> str:
 
 
 def short_id(identifier: str | None) -> str:
-    """Return an id for people: of a long random one only the end, since ids of one time differ there."""
+    """Return an id for people: only the end of a long random one, since ids made at one time differ there."""
     if identifier is None:
         return ""
     if _RANDOM_ID.fullmatch(identifier):
@@ -48,7 +48,7 @@ def iso_time(ms: int) -> str:
 
 
 def local_time(ms: int) -> str:
-    """Return a time for people, by their own clock."""
+    """Return a time for people, in the local time zone."""
     return _format(ms, "%Y-%m-%d %H:%M", None) if ms else ""
 
 

@@ -1,7 +1,7 @@
 """`tree`: draw the tree of a session, with runs of single children folded.
 
-The line to the current head is one column. Each branch that leaves a line stands in the column to its right, before the
-line goes on.
+The line to the current head is one column. Each branch that leaves a line is drawn in the column to its right, before
+the line continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEVELS_DRAWN_MAX = 16  # deeper levels are shown as a number: sessions with many
 
 
 class Line(NamedTuple):
-    """One row, and the guides in front of it."""
+    """One row, with the guides in front of it."""
 
     guide: str
     row: OutlineRow
@@ -59,7 +59,7 @@ def print_tree(
     """Print the drawing of a session.
 
     Args:
-        out: Where to.
+        out: The output.
         view: The session.
         rows: Its outline.
         parents: The parent of every node.
@@ -73,10 +73,10 @@ def print_tree(
 def draw(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> Iterator[Line]:
     """Yield the rows with their guides.
 
-    A branch stands beside the line it leaves, which goes on below it.
+    A branch is drawn beside the line that it leaves, which continues below it.
 
     Args:
-        rows: As the outline gives them: parents before children, branches before what goes straight on.
+        rows: The rows of the outline, in its order: parents before children, branches before the straight continuation.
         parents: The parent of every node.
     """
     last_of: dict[int, str] = {}  # the last node that was drawn, by level
@@ -94,9 +94,9 @@ def guide(level: int, *, begins: bool, hanging: bool | None = None) -> str:
     """Return the lines in front of a row.
 
     Args:
-        level: As the outline gives it.
+        level: The row's level in the outline.
         begins: The row is the first of its branch.
-        hanging: With several roots, which hang side by side: whether another root follows below. None: there is one.
+        hanging: If there are several roots, whether another root follows below; None if there is one root.
     """
     columns = ["│ "] * level
     if begins and level > 0:

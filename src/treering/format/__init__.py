@@ -1,1 +1,1 @@
-"""What the bytes mean: keys, records, values, frames, registers, segments and blobs. No I/O, clock or randomness."""
+"""The stored formats: keys, records, values, frames, registers, segments and blobs. No I/O, clock or randomness."""

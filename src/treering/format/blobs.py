@@ -1,7 +1,7 @@
 """Large parts of a payload, stored once as objects of their own and named by their SHA-256.
 
-What becomes a blob: base64 from 32 KB on (as the bytes it stands for, if encoding those gives the same text again; a
-`data:` URL keeps its prefix), bytes from 32 KB on, and any text over 256 KB. A `BlobRef` takes its place in the value;
+These become blobs: base64 from 32 KB on (as its decoded bytes, if encoding those gives the same text again; a `data:`
+URL keeps its prefix), bytes from 32 KB on, and any text over 256 KB. A `BlobRef` takes its place in the value;
 `treering.format.values` stores it as
 
     {"$blob":"<sha256>","as":"base64","size":51200,"prefix":"data:image/png;base64,"}
@@ -11,7 +11,7 @@ Rule 1: a part that is signed or encrypted is never cut: a check of the signatur
 Rule 2: a reference is a type of its own, so that it cannot be sent to a model by mistake, nor written by a user.
 Rule 3: a missing blob is replaced by a note, which is text. If the blob was an image or a file, the note replaces the
         whole content part, since no model accepts a note as base64.
-Rule 4: a reference to a text holds the beginning of the text, so that lists can show it without a read of the blob.
+Rule 4: a reference to a text holds the beginning of the text, so that lists can show it without reading the blob.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from treering.digests import sha256
 from treering.errors import UsageError
 
 BASE64_BYTES_MIN: Final = 32 * 1024
-"""Smaller ones cost less inside the record than as a request of their own."""
+"""Smaller parts cost less inside the record than in a request of their own."""
 TEXT_BYTES_MIN: Final = 256 * 1024
 """Bytes of UTF-8; only longer texts become blobs. The limit is higher than for base64 since text compresses well inside
 a segment."""
@@ -43,9 +43,9 @@ SIGNED_KEYS: Final = frozenset(
         "redactedContent",
     }
 )
-"""An object with one of these keys is left as it is, with all that is in it."""
+"""An object with one of these keys is left as it is, with everything in it."""
 SIGNED_TYPES: Final = frozenset({"redacted_thinking", "redactedThinking"})
-"""As the value of `type`: likewise."""
+"""An object with one of these values of `type` is left as it is, too."""
 FORMS: Final = frozenset({"base64", "bytes", "text"})
 BEGINS_BYTES_MAX: Final = 400
 """Bytes of a text that its reference repeats: enough for the first prompt in a list of sessions."""
@@ -56,7 +56,7 @@ _data_url = r"data:[^,]{0,100};base64,"
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A reference to a blob inside a value: what stands for a large image or text that was not read along."""
+    """A reference to a blob inside a value: the placeholder of a large image or text whose blob was not read."""
 
     sha256: str
     form: str
@@ -108,7 +108,7 @@ def extract(value: object, inside: Collection[str] = ()) -> tuple[object, dict[s
 
 
 def _large(part: object) -> tuple[bytes, str, str] | None:
-    """Return what to store of a large string or bytes: the blob, what it stands for, and the prefix; else None."""
+    """Return the blob to store for a large string or bytes, its form (see `FORMS`), and its prefix; else None."""
     if type(part) is bytes and len(part) >= BASE64_BYTES_MIN:
         return part, "bytes", ""
     if type(part) is not str or len(part) < BASE64_BYTES_MIN:
@@ -119,7 +119,7 @@ def _large(part: object) -> tuple[bytes, str, str] | None:
         return None
     try:
         text = part.encode()
-    except UnicodeEncodeError:  # a lone surrogate; the value's encoder knows what to do
+    except UnicodeEncodeError:  # a lone surrogate; the value's encoder handles it
         return None
     return (text, "text", "") if len(text) > TEXT_BYTES_MIN else None
 
@@ -134,7 +134,7 @@ def read_base64(text: str) -> tuple[bytes, str] | None:
 
     A text counts as base64 only if encoding the bytes gives the same text again.
     """
-    import base64  # few sessions need it, and what resumes one does without
+    import base64  # few sessions need it, and resuming does not
 
     url = re.match(_data_url, text)
     prefix = url[0] if url else ""
@@ -170,7 +170,7 @@ def restore(value: object, blobs: Mapping[str, bytes | None]) -> object:
 
     Args:
         value: As decoded; not changed.
-        blobs: By SHA-256. One that is None, or not there, becomes a text note.
+        blobs: By SHA-256. A blob that is None or not in the mapping becomes a text note.
     """
     return _restore(value, blobs, in_part=False)
 
@@ -183,7 +183,7 @@ def preview(value: object) -> object:
     return _map(value, lambda part: part.begins if type(part) is BlobRef else part)
 
 
-class _PartLost(Exception):  # noqa: N818  # no error: it finds its content part, which becomes text
+class _PartLost(Exception):  # noqa: N818  # not an error: caught at its content part, which becomes text
     """The blob of an image or file is missing."""
 
 
@@ -200,7 +200,7 @@ def _restore(value: object, blobs: Mapping[str, bytes | None], *, in_part: bool)
 
 
 def _restore_item(item: object, blobs: Mapping[str, bytes | None], *, in_part: bool) -> object:
-    """Restore one item of a list. An object with a `type` is a content part, as all providers have them."""
+    """Restore one item of a list. An object with a `type` is a content part, as with all providers."""
     if type(item) is not dict or "type" not in item:
         return _restore(item, blobs, in_part=in_part)
     try:
@@ -237,12 +237,12 @@ def blob_refs(value: object) -> set[str]:
 
 
 def is_digest(text: str) -> bool:
-    """Tell whether a text is a SHA-256 as references name it."""
+    """Return whether a text is a SHA-256 in the form of references."""
     return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def mentions_blob(raw: bytes) -> bool:
-    """Tell whether encoded bytes (a line, a body) refer to any blob, without decoding them."""
+    """Return whether encoded bytes (a line, a body) refer to any blob, without decoding them."""
     return b'"$blob":' in raw
 
 
@@ -255,5 +255,5 @@ def blob_refs_in(raw: bytes) -> set[str]:
 
 
 def text_refs_in(raw: bytes) -> set[str]:
-    """Return the digests of those blobs that are text, likewise."""
+    """Return the SHA-256 of every blob of text that encoded bytes refer to, without decoding them."""
     return {match[1].decode() for match in re.finditer(_text_reference, raw)} if mentions_blob(raw) else set()

@@ -1,4 +1,4 @@
-"""A chunk: consecutive rows of a segment, read without the others, with what they point to and what points to them."""
+"""A chunk: consecutive rows of a segment that can be read alone, with their references and the references to them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from treering.format.references import CHILD, CODES, code_of
 from treering.kinds import Kind
 
 CONTRADICTIONS: Final = (ValueError, LookupError, TypeError, OverflowError)
-"""What decoding columns raises if they do not fit together."""
+"""Errors that decoding columns raises if they do not fit together."""
 
 
 class Referrer(NamedTuple):
-    """A record that refers to another one of its segment."""
+    """A record that refers to another record of its segment."""
 
     row: int
     code: int
@@ -33,37 +33,37 @@ class Outside(NamedTuple):
 
     id: str
     row: int
-    """Of the record that refers to it."""
+    """Row of the record that refers to it."""
     code: int
     """How, see `treering.format.references`."""
 
 
 class Reference(NamedTuple):
-    """A record that refers to another one."""
+    """A record that refers to another record."""
 
     row: int
     code: int
     """How, see `treering.format.references`."""
     target: int | None
-    """The row with the id meant: the last one in its chunk, else the last one in the segment. None if there is none, or
-    if that is the row itself."""
+    """The row that has the referenced id: the last such row in the chunk, else the last one in the segment. None if no
+    row has the id, or if that row is the referring row itself."""
 
 
 class References(NamedTuple):
     """The references of all rows of a chunk, by position in the journal."""
 
     places: list[int]
-    """For each row the position of the record with the id meant, if that is in the chunk; else its own position."""
+    """For each row the position of the record with the referenced id, if it is in the chunk; else its own position."""
     outside: dict[int, str]
-    """By position: the id that it refers to, if no other row of the chunk has that."""
+    """By position: the referenced id, if no other row of the chunk has it."""
     ahead: bool
-    """Some refer to a row behind them."""
+    """Some rows refer to a row behind them."""
 
 
 class Back(NamedTuple):
-    """Rows back to what references outside of the chunk mean, in order; 0 where no other row of the segment has it.
+    """For references to rows outside of the chunk: the numbers of rows back to their targets, in order.
 
-    They are stored as integer columns.
+    0 if no other row of the segment has the referenced id. Stored as integer columns.
     """
 
     parents: bytes
@@ -79,21 +79,21 @@ class _Pointers(NamedTuple):
 
 
 class Referred(NamedTuple):
-    """What points to the rows of a chunk from inside the segment, by column, in order of (target, source)."""
+    """The references to rows of a chunk from inside the segment, by column, in order of (target, source)."""
 
     targets: list[int]
-    """Rows of the chunk, counted from its first one."""
+    """Rows of the chunk, counted from its first row."""
     distances: list[int]
-    """Rows from there to the one that points to it."""
+    """Number of rows from the target to the referring row."""
     codes: list[int]
 
     def pack(self) -> PackedReferred:
-        """Return it as stored."""
+        """Return the stored form."""
         return pack_differences(self.targets), pack_integers(self.distances), pack_integers(self.codes)
 
 
 PackedReferred: TypeAlias = tuple[bytes, bytes, bytes]
-"""`Referred` as integer columns, the first one of differences."""
+"""`Referred` as integer columns; the first one stores differences."""
 
 
 class Chunk:
@@ -101,16 +101,18 @@ class Chunk:
 
     Args:
         rows: The columns.
-        first_row: The row of the segment that is the first one here.
+        first_row: The row of the segment that is the first row of the chunk.
         first: Its position in the journal.
-        back: Where references outside of the chunk point to; None if the chunk is the whole segment: then to no row.
-        referred: What points to these rows; None if the chunk is the whole segment: then it is computed when needed.
+        back: The targets of references outside of the chunk; None if the chunk is the whole segment, so that they have
+            none.
+        referred: The references to these rows; None if the chunk is the whole segment, so that they are computed when
+            needed.
         total: Number of rows of the segment.
         key: For messages.
-        offset: For messages: where the chunk lies.
+        offset: For messages: the offset of the chunk.
 
     Raises:
-        CorruptError: These contradict each other. Every method may raise it: texts are decoded when asked for.
+        CorruptError: The arguments contradict each other. Every method may raise it, since texts are decoded on demand.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class Chunk:
 
     @property
     def rows(self) -> range:
-        """The rows of the segment that are here."""
+        """The rows of the segment that are in this chunk."""
         return range(self.first_row, self.first_row + len(self))
 
     @property
@@ -152,7 +154,7 @@ class Chunk:
 
     @property
     def names(self) -> Sequence[Name]:
-        """The different names of rows: type, kind, role, head, and whether they are critical."""
+        """The distinct names of rows: type, kind, role, head, and whether they are critical."""
         return self._rows.names
 
     @property
@@ -202,7 +204,7 @@ class Chunk:
         """Return the id of a row.
 
         Raises:
-            UsageError: The row is not here; so all methods that take a row.
+            UsageError: The row is not in this chunk; all methods that take a row raise it.
         """
         place = self._place(row)
         try:
@@ -211,7 +213,7 @@ class Chunk:
             raise self._corrupt(error) from error
 
     def find(self, identifier: str) -> int | None:
-        """Return the row with this id, the last one if there are several, or None."""
+        """Return the row with this id, the last row if several have it, or None."""
         place = self._rows.ids.find(identifier)
         return None if place is None else self.first_row + place
 
@@ -231,22 +233,22 @@ class Chunk:
             raise self._corrupt(error) from error
 
     def parent_row(self, row: int) -> int | None:
-        """Return the row that the parent of a row is in; None if it has none, or none in this segment.
+        """Return the row of a row's parent; None if it has no parent, or none in this segment.
 
-        If several rows have the id, it is the last one of the chunk, else the last one of the segment; None if that is
-        the row itself. So it is with targets.
+        If several rows have the parent's id, it is the last such row of the chunk, else the last one of the segment;
+        None if that is the row itself. The same holds for targets.
         """
         return self._row_of(self._parents, self._place(row))
 
     def climb(self, row: int, limit: int) -> tuple[list[Skeleton], int | None]:
-        """Return the skeletons of a row and those above it, parent by parent, as long as they are here and go back.
+        """Return the skeletons of a row and its ancestors, while each parent is in this chunk and before its child.
 
         Args:
             row: Where to begin.
             limit: How many at most.
 
         Returns:
-            The skeletons; and the row above the last of them, as `parent_row` tells it.
+            The skeletons; and the parent's row of the last one, as `parent_row` returns it.
         """
         place = self._place(row)
         distances = self._parents.column.distances
@@ -267,7 +269,7 @@ class Chunk:
             raise self._corrupt(error) from error
 
     def target_row(self, row: int) -> int | None:
-        """Return the row that the target of a row is in; None if it has none, or none in this segment."""
+        """Return the row of a row's target; None if it has no target, or none in this segment."""
         return self._row_of(self._targets, self._place(row))
 
     @cached_property
@@ -301,7 +303,7 @@ class Chunk:
         return self.first_row + place - distance if distance else None
 
     def referrers(self, row: int) -> list[Referrer]:
-        """Return what refers to a row from inside the segment, in order: nodes by their parent, others by target."""
+        """Return the records of the segment that refer to a row, in order: nodes by parent, others by target."""
         place = self._place(row)
         targets, distances, codes = self.referred
         number, found = bisect_left(targets, place), []
@@ -311,7 +313,7 @@ class Chunk:
         return found
 
     def references(self) -> Iterator[Reference]:
-        """Yield the rows that refer to another one, as those that `referrers` and the blocks outside tell of."""
+        """Yield the rows that refer to another row: those in `referrers` and in blocks of references outside."""
         by_name = [code_of(name[0], name[1]) for name in self._rows.names]
         for place, name in enumerate(self._rows.codes):
             code = by_name[name]
@@ -322,10 +324,10 @@ class Chunk:
                 yield Reference(self.first_row + place, code, self._row_of(pointers, place))
 
     def reference(self, row: int, code: int) -> str:
-        """Return the id that a row refers to in the way that `code` says.
+        """Return the id that a row refers to, as its parent or target, according to `code`.
 
         Raises:
-            UsageError: It does not.
+            UsageError: The row has no such reference.
         """
         place = self._place(row)
         column = (self._parents if code == CHILD else self._targets).column
@@ -338,12 +340,12 @@ class Chunk:
         return text
 
     def foreign(self) -> list[tuple[int, bytes]]:
-        """Return the rows whose ids are not ours, and these ids as columns hold them."""
+        """Return the rows whose ids are foreign (not made by Treering), and these ids as stored in columns."""
         return [(self.first_row + place, text) for place, text in self._rows.ids.foreign()]
 
     @property
     def referred(self) -> Referred:
-        """What points to these rows from inside the segment."""
+        """The references to these rows from inside the segment."""
         if self._referred is None:
             self._referred = self._compute_referred() if self._packed is None else self._unpack_referred(self._packed)
         return self._referred
@@ -356,7 +358,7 @@ class Chunk:
     def _unpack_referred(self, packed: PackedReferred) -> Referred:
         try:
             count = count_of(packed[0])
-            if count > self._total:  # a record refers to one other at most
+            if count > self._total:  # a record refers to at most one other record
                 raise ValueError("more referrers than records")
             columns = (
                 unpack_differences(packed[0]),

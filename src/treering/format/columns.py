@@ -1,12 +1,12 @@
-"""Skeletons stored by column: the values of one field of many records, which compress far better than rows do.
+"""Skeletons stored by column: the values of one field of many records, since columns compress far better than rows.
 
-Texts are UTF-8 in which lone surrogates are encoded like other characters. Sparse columns name their rows as
-differences from the row before. A reference (parent, target) to a record among the same rows is the number of rows back
-to it. It stands for that row's id and not for the row, so it does no harm that several rows may have the same id in
-imported sessions.
+Texts are UTF-8 in which lone surrogates are encoded like other characters. Sparse columns store their row numbers as
+differences from the previous one. A reference (parent, target) to a record among the same rows is stored as the number
+of rows back to it. It stands for that row's id and not for the row, so it does no harm if several rows of an imported
+session have the same id.
 
-`Rows` decodes the integers that every question needs at once, those of other columns when they are first asked for, and
-texts only of the rows that are asked for: a page of 50 rows costs a fraction of the skeletons of all.
+`Rows` decodes the integers that every question needs at once, other integer columns on first use, and texts only for
+the rows in question. So a page of 50 rows costs a fraction of decoding all skeletons.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _NOWHERE: Final = 0
 _EMPTY: Final = bytes(EMPTY)
 
 Name: TypeAlias = tuple[str, str, str, str, bool]
-"""What many records have in common: type, kind, role, head, critical."""
+"""Fields whose values many records share: type, kind, role, head, critical."""
 
 
 class References(msgspec.Struct, frozen=True):
     """A column of ids of other records, or None."""
 
     distances: bytes
-    """Rows back to one with the id meant; 0 for None; the number of rows if no other row has it."""
+    """Number of rows back to a row with the referenced id; 0 for None; the count of rows if no other row has the id."""
     outside: Ids
 
 
@@ -59,7 +59,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     parents: References
     targets: References
     time_rows: bytes
-    """Rows whose time differs from the time in their id (0 for a foreign id)."""
+    """Rows whose time differs from the time in their id. The time in a foreign id counts as 0."""
     times: bytes
     """Their times, as differences."""
     brief_rows: bytes
@@ -90,12 +90,12 @@ class ReferenceColumn:
         """See `References`."""
         outside = self.distances.count(count) if count else 0
         self.outside_rows = _all_of(self.distances, count, outside)
-        """The rows whose references no other row has as its id."""
+        """The rows whose references are to an id that no other row has."""
         self.outside = IdColumn(column.outside, outside)
         """These references."""
 
     def place(self, row: int) -> int | None:
-        """The row whose id the reference of a row is; None for no reference, and for one outside.
+        """The row that a row's reference points to; None if it has no reference, or one to an id outside.
 
         Raises:
             ValueError: There is no such row.
@@ -108,20 +108,20 @@ class ReferenceColumn:
         return row - distance
 
     def text(self, row: int, ids: IdColumn) -> str | None:
-        """The reference of a row among rows with these ids."""
+        """The id that a row refers to, or None; `ids` are the ids of all rows."""
         place = self.place(row)
         if place is not None:
             return ids[place]
         return self.outside[self.place_outside(row)] if self.distances[row] else None
 
     def place_outside(self, row: int) -> int:
-        """The place of a row among `outside_rows`, in which it must be."""
+        """The index of a row in `outside_rows`, which must contain it."""
         return bisect_left(self.outside_rows, row)
 
     def texts(self, ids: Sequence[str]) -> list[str | None]:
-        """The references of all rows, which have these ids."""
+        """The ids that all rows refer to, or None; `ids` are the ids of these rows."""
         count = len(ids)
-        if self.distances.count(_NOWHERE) == count:  # as those of notes among nodes, and the other way round
+        if self.distances.count(_NOWHERE) == count:  # for example the parents of notes, or the targets of nodes
             return [None] * count
         outside = iter(self.outside.texts())
         texts: list[str | None] = []
@@ -138,7 +138,7 @@ class ReferenceColumn:
 
 
 def _all_of(values: array[int], wanted: int, count: int) -> list[int]:
-    """The places of a value that occurs `count` times."""
+    """The indexes of a value that occurs `count` times."""
     found: list[int] = []
     place = -1
     for _ in range(count):
@@ -148,7 +148,7 @@ def _all_of(values: array[int], wanted: int, count: int) -> list[int]:
 
 
 def _pack_references(references: Sequence[str | None], rows: dict[str, int]) -> References:
-    """Of several rows with the id meant, the last one is taken; if that is the row itself, none."""
+    """Pack references. Among several rows with the referenced id, the last one counts; none if it is the row itself."""
     distances, outside = [], []
     for row, reference in enumerate(references):
         target = rows.get(reference) if reference is not None else None
@@ -192,28 +192,28 @@ def pack(skeletons: Sequence[Skeleton]) -> Columns:
 
 
 def name_of(skeleton: Skeleton) -> Name:
-    """Return what a record has in common with many others."""
+    """Return the fields of a record whose values many records share."""
     return skeleton.type, skeleton.kind, skeleton.role, skeleton.head, skeleton.critical
 
 
 class _Briefs(NamedTuple):
-    """Where the briefs that are not `{}` lie."""
+    """The rows and the offsets of the briefs that are not `{}`."""
 
     rows: array[int]
     ends: array[int]
-    """0, and where each of them ends."""
+    """0, then the end offset of each brief."""
 
 
 class Rows:
-    """Consecutive records by column, as they are decoded from `Columns`.
+    """Consecutive records by column, decoded from `Columns`.
 
     Args:
         columns: As stored.
         count: How many there must be, if that is known.
 
     Raises:
-        ValueError, LookupError, TypeError, OverflowError: The columns do not fit together. Texts are not looked at:
-            each method raises these errors, too.
+        ValueError, LookupError, TypeError, OverflowError: The columns do not fit together. Texts are not checked here,
+            so each method raises these errors, too.
     """
 
     def __init__(self, columns: Columns, count: int | None = None) -> None:
@@ -241,7 +241,7 @@ class Rows:
 
     @cached_property
     def _times(self) -> dict[int, int]:
-        """The times that are not those of their ids, by row."""
+        """The times that differ from the time in the row's id, by row."""
         timed = _sparse_rows(self._columns.time_rows, len(self))
         return dict(zip(timed, unpack_differences(self._columns.times, len(timed)), strict=True))
 
@@ -280,7 +280,7 @@ class Rows:
         return len(self.codes)
 
     def skeleton(self, row: int, at: int, name: str | None = None, parent: str | None = None) -> Skeleton:
-        """Return the skeleton of a row, which is at position `at`; its id and parent, if they are known, both."""
+        """Return the skeleton of a row, which is at position `at`; give its id and parent both, or neither."""
         if name is None:
             name, parent = self.ids[row], self.parents.text(row, self.ids)
         type_, kind, role, head, critical = self.names[self.codes[row]]
@@ -331,7 +331,7 @@ class Rows:
 
 
 def _sparse_rows(column: bytes, count: int) -> list[int]:
-    """Return the rows that a sparse column names, out of `count`."""
+    """Return the rows that a sparse column lists, out of `count`."""
     rows = unpack_differences(column) if count_of(column) <= count else [count]
     if not are_rows(rows, count):
         raise ValueError("column names a row that is not there")

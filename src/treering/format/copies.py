@@ -1,7 +1,7 @@
 """The parts of a checkpoint's record that can be erased: messages edited inline, and values of the state.
 
 An item of a context is an id, or an object with a node and perhaps a message. Values are JSON; the key None stands for
-the state of the conversation manager. All other bytes of a record stay the same.
+the state of the conversation manager. Erasing leaves all other bytes of a record as they are.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MESSAGE = b'"message":'
 
 
 def may_hold_messages(record_type: str, line: bytes) -> bool:
-    """Return whether a record may be a checkpoint that holds messages itself: a value of its state may look like it."""
+    """Return whether a record may be a checkpoint with messages in it; values of its state may look like messages."""
     return record_type == "checkpoint" and _MESSAGE in line
 
 
 def inline_messages(record: Record) -> list[tuple[str, bytes]]:
-    """Return the messages that the record of a checkpoint holds itself: the node, and the message as JSON."""
+    """Return the messages in the record of a checkpoint: each node's id, and the message as JSON."""
     body = bytes(record.body)
     if not may_hold_messages(record.type, body):
         return []
@@ -44,7 +44,7 @@ def without_messages(line: bytes, record: Record, nodes: Iterable[str]) -> bytes
 
 
 def state_values(record: Record) -> dict[str | None, bytes]:
-    """Return the values that the record of a checkpoint holds itself, by key."""
+    """Return the values of the state in the record of a checkpoint, by key."""
     fields = fields_in(record.body)
     values: dict[str | None, bytes] = dict(fields_in(fields.get("set", b"{}")).items())
     if (manager := fields.get("manager", _NULL)) != _NULL:
@@ -53,7 +53,7 @@ def state_values(record: Record) -> dict[str | None, bytes]:
 
 
 def with_values(line: bytes, record: Record, keys: Collection[str | None], new: Callable[[bytes], bytes]) -> bytes:
-    """Return a checkpoint's line with other values for those of the keys that it holds."""
+    """Return a checkpoint's line in which `new` replaces the values of those of the keys that it has."""
     held = state_values(record)
     changed = {key: new(held[key]) for key in keys if key in held}
     if all(held[key] == value for key, value in changed.items()):
@@ -88,7 +88,7 @@ def _cut_form(form: bytes, gone: frozenset[str]) -> bytes:
 
 
 def _message_in(form: bytes) -> tuple[str, bytes] | None:
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming does not need it
 
     if not form.startswith(b"{"):
         return None

@@ -8,9 +8,9 @@ A tombstone in place of a payload is
 
     {"$erased":{"sha256":"...","time":1739000000000,"reason":"...","message":{"role":"user","content":"[erased]"}}}
 
-with the SHA-256 of the erased body. The brief keeps the fields that other records depend on. A checkpoint that holds a
-copy of the payload, as a message edited inline, loses that copy and nothing else. An erased value of an agent's state
-is replaced by a tombstone without a message, so that references to the value stay valid.
+with the SHA-256 of the erased body. The brief of the record keeps the fields that other records depend on. A checkpoint
+that holds a copy of the payload, as a message edited inline, loses that copy and nothing else. An erased value of an
+agent's state is replaced by a tombstone without a message, so that references to the value stay valid.
 """
 
 import zlib
@@ -33,7 +33,7 @@ NOTE: Final = "[erased]"
 
 _MARK: Final = b'{"$erased":'
 _NO_BRIEF: Final = b"{}"
-# Keys of a brief that other records depend on, by type and kind of the record; then those of every kind of node.
+# Keys of a brief that other records depend on, by type and kind of the record; first the fields of every kind of node.
 _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
 _KEPT_FLAGS: Final = frozenset({"bare", "failed", "request", "retried", "summary"})
 _KEPT_KIND: Final = {
@@ -63,18 +63,18 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Milliseconds since 1970."""
     reason: str = ""
     records: tuple[tuple[int, str], ...] = ()
-    """Positions, each with the id of the record whose payload was erased: that at the position, or the one it held a
-    copy of. Empty for a value of the state: an id for each would be sent with every append."""
+    """Positions, each with the id of the record whose payload was erased. That is the record at the position, or one
+    whose payload it held a copy of. The id is empty for a value of the state, since every append sends this list."""
     blobs: tuple[str, ...] = ()
-    """SHA-256 of its blobs. Only records written before the erasure may refer to them."""
+    """SHA-256 of the payload's blobs. Only records written before the erasure may refer to them."""
     facts: tuple[str, ...] = ()
     """Fields of the card whose values came from the payload."""
     state: tuple[str | None, ...] = ()
     """Keys of the agent's state whose values were erased from the checkpoints in `records`; None is the state of the
     conversation manager."""
     end: int = 0
-    """For state: the journal's end when this act was recorded. Records from there on, and forks linked there, hold none
-    of the values."""
+    """For state: the journal's end when this act was recorded. Records from this position on, and forks linked there,
+    hold none of the values."""
     unknown: Unknown = msgspec.field(default=(), name=UNKNOWN)
     """Fields of a later version; kept when the list of acts is written again."""
 
@@ -82,7 +82,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the tombstone of a value of the state; idempotent."""
         if is_erased(value):
             return value
-        from treering.format.patch import digest_of_value  # what resumes a session does without
+        from treering.format.patch import digest_of_value  # resuming a session does not need it
 
         return mark_of(Erased(sha256=digest_of_value(value), time_ms=self.time, reason=self.reason))
 
@@ -95,7 +95,7 @@ def encode_erasures(acts: Iterable[Erasure]) -> bytes:
 
 
 def with_unknown(acts: Iterable[Erasure], data: bytes) -> tuple[Erasure, ...]:
-    """Return acts with the fields that only the JSON they were decoded from has."""
+    """Return acts with their unknown fields, read from the JSON that the acts were decoded from."""
     found = (unknown_in(entry, Erasure) for entry in entries_in(data))
     return tuple(msgspec.structs.replace(act, unknown=unknown) for act, unknown in zip(acts, found, strict=True))
 
@@ -104,12 +104,12 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
     """A tombstone in place of an erased payload."""
 
     sha256: str = ""
-    """Of the record's body as it was: the payload as JSON."""
+    """SHA-256 of the record's body before the erasure: the payload as JSON."""
     time_ms: int = msgspec.field(default=0, name="time")
     """When it was erased, in milliseconds since 1970."""
     reason: str = ""
     message: dict[str, Any] = {}
-    """What a model is shown in its place."""
+    """The message that a model sees in its place."""
 
 
 class _Tombstone(msgspec.Struct):
@@ -141,7 +141,7 @@ class Burials:
         return bool(self._epochs)
 
     def is_dirty(self, name: SegmentName) -> bool:
-        """Tell whether a segment of this name may hold something that was erased after it was written."""
+        """Return whether a segment of this name may hold a payload that was erased after the segment was written."""
         return any(self._epochs[at] > name.epoch for at in self.places(name.first, name.end))
 
     def facts_since(self, epoch: int) -> frozenset[str]:
@@ -158,7 +158,7 @@ class Burials:
             return line
         record, acts = decode_record(line), self._acts.get(at, {})
         if record.type == "checkpoint":
-            from treering.format.copies import with_values, without_messages  # sessions without erasures do without
+            from treering.format.copies import with_values, without_messages  # sessions without erasures do not need it
 
             line = without_messages(line, record, acts.keys())
             for act in self._state_acts.get(at, ()):
@@ -167,10 +167,10 @@ class Burials:
         return _tombstone(line, record, next(iter(acts.values()), Erasure(epoch=0)))
 
     def places(self, first: int, end: int) -> list[int]:
-        """Return the positions from `first` up to `end` at which something was erased, in order."""
+        """Return the positions from `first` up to `end` of records with an erased part, in order."""
         if not self._places:
             return []
-        from bisect import bisect_left  # sessions without erasures do without
+        from bisect import bisect_left  # sessions without erasures do not need it
 
         return self._places[bisect_left(self._places, first) : bisect_left(self._places, end)]
 
@@ -179,13 +179,13 @@ class Burials:
         return [self.bury(line, at) for at, line in enumerate(lines, first)] if self else list(lines)
 
     def bury_rows(self, rows: list[Skeleton]) -> list[Skeleton]:
-        """Return the skeletons of records at positions from 0 on as `bury` leaves them; their lengths stay."""
+        """Return the skeletons of records at positions from 0 on as `bury` changes them; their lengths stay."""
         for at in self.places(0, len(rows)):
             rows[at] = self.bury_row(rows[at])
         return rows
 
     def bury_row(self, row: Skeleton) -> Skeleton:
-        """Return the skeleton of a record as `bury` leaves it; its length stays."""
+        """Return the skeleton of a record as `bury` changes it; its length stays the same."""
         if row.at not in self._epochs or row.type == "checkpoint":
             return row
         return msgspec.structs.replace(row, brief=_kept_brief(row.type, row.kind, row.brief))
@@ -207,7 +207,7 @@ def burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...]) 
 def erased_mark(erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure], epoch: int) -> str:
     """Return 8 hex digits, a checksum of which records were erased up to an epoch, and when; empty if none were.
 
-    Acts without records do not count: only the tail lists them.
+    Acts without records do not count, since only the tail lists them.
     """
     said = [(at, since) for at, since in erased if since <= epoch]
     acts = [(act.epoch, act.time) for act in erasures if act.epoch <= epoch]
@@ -215,7 +215,7 @@ def erased_mark(erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure], 
 
 
 def is_erased(body: bytes) -> bool:
-    """Tell whether a body is a tombstone."""
+    """Return whether a body is a tombstone."""
     return body.startswith(_MARK)
 
 
@@ -230,7 +230,7 @@ def digest_of(body: bytes) -> str:
 
 
 def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
-    from treering.format.stub import stub_of  # sessions without erasures do without
+    from treering.format.stub import stub_of  # sessions without erasures do not need it
 
     body = bytes(record.body)
     if is_erased(body):
@@ -243,7 +243,7 @@ def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
 
 def mark_of(left: Erased) -> bytes:
     """Return a tombstone as it is stored: JSON."""
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         encoded = msgspec.json.encode(left)

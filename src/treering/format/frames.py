@@ -4,11 +4,11 @@ Rule 1: no library function looks for the end of a frame. Stream readers of pyth
         without an error, and its one-shot `decompress` drops all frames after the first. Here the block headers are
         walked (RFC 8878, section 3.1.1), and each frame is decompressed alone, from exactly its bytes.
 Rule 2: a declared size is compared with a limit before memory is allocated. A header of 16 bytes may declare 8 GiB.
-Rule 3: a frame without the size and the checksum of its content is refused: we write none. Some readers take a leading
-        skippable frame for empty content, so a skippable frame is never the first.
+Rule 3: a frame without the size and the checksum of its content is refused, since we write no such frame. Some readers
+        take a leading skippable frame for empty content, so the first frame is never skippable.
 
-Some flipped bits leave the content as it was (padding of the entropy coder). An object that ends in a check frame, a
-skippable frame with the CRC-32 of all bytes before it, shows those as well.
+Some flipped bits do not change the content (padding of the entropy coder). An object that ends in a check frame, a
+skippable frame with the CRC-32 of all bytes before it, reveals such bits as well.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from treering.errors import CorruptError
 
 LEVEL: Final = 3
 LEVEL_MERGED: Final = 6
-"""Of merged segments, which are written once and for long: 8 % fewer bytes for 3 times the work of the compressor."""
+"""For merged segments, which are written once and kept long: 8 % fewer bytes for 3 times the compressor's work."""
 CHECKSUM_BYTES: Final = 4
 
 _MAGIC: Final = 0xFD2FB528
 _SKIPPABLE_MAGIC: Final = 0x184D2A50  # to 0x184D2A5F
-_HEADER_BYTES: Final = 8  # of a skippable frame: its magic number, and how long it is
+_HEADER_BYTES: Final = 8  # of a skippable frame: its magic number and its length
 _HEADER_BYTES_MAX: Final = 18
 _CHECK_KIND: Final = 3
 _CHECK_BYTES: Final = _HEADER_BYTES + 4
 _BLOCK_HEADER_BYTES: Final = 3
 _RAW, _RUN, _COMPRESSED = range(3)  # block types; 3 is reserved
-# In the frame header descriptor: unused and reserved bit must be 0, the checksum must be there, a dictionary must not.
+# In the frame header descriptor: the unused and reserved bits must be 0, the checksum bit set, the dictionary bits 0.
 _DESCRIPTOR_MASK: Final = 0b11111
 _DESCRIPTOR: Final = 0b00100
 
@@ -68,10 +68,10 @@ def skippable(number: int, payload: bytes) -> bytes:
 
 
 def skippable_payload(data: bytes, frame: Frame, number: int, *, key: str) -> bytes:
-    """Return what is inside a skippable frame of the given kind.
+    """Return the payload of a skippable frame of the given kind.
 
     Raises:
-        CorruptError: It is another kind of frame.
+        CorruptError: The frame is of another kind.
     """
     if data[frame.offset : frame.offset + 4] != skippable(number, b"")[:4]:
         raise CorruptError("frame is not of the expected kind", kind=Kind.FRAME, key=key, offset=frame.offset)
@@ -110,7 +110,7 @@ def walk(data: bytes, *, key: str) -> list[Frame]:
 
 
 def frame_at(data: bytes, offset: int, *, key: str) -> Frame:
-    """Return the frame that begins at `offset`. Its header and the headers of its blocks are checked, no more.
+    """Return the frame that begins at `offset`. Only its header and the headers of its blocks are checked.
 
     Raises:
         CorruptError: No whole frame begins there, or it violates rule 3.
@@ -128,7 +128,7 @@ def frame_at(data: bytes, offset: int, *, key: str) -> Frame:
 
 
 def _content_frame(data: bytes, offset: int, key: str) -> tuple[int, int]:
-    """Return declared content size and end of the frame, which may lie beyond the data."""
+    """Return the declared content size, and the end of the frame, which may lie beyond the data."""
     header = data[offset : offset + _HEADER_BYTES_MAX]
     try:
         parameters = zstandard.get_frame_parameters(header)
@@ -156,7 +156,7 @@ def _blocks_end(data: bytes, place: int, key: str) -> int:
 
 
 def decompress_frame(data: bytes, frame: Frame, *, key: str) -> bytes:
-    """Return the content of one frame. Its declared size is allocated, so compare that with a limit before.
+    """Return the content of one frame. This allocates the declared size, so compare it with a limit first.
 
     Raises:
         CorruptError: The frame is damaged: sizes or checksum differ.
@@ -172,10 +172,10 @@ def decompress_frame(data: bytes, frame: Frame, *, key: str) -> bytes:
 
 
 def first_frame(data: bytes, *, key: str, bytes_max: int) -> bytes:
-    """Return the content of the first frame. Whether other frames must follow depends on the version, which it states.
+    """Return the content of the first frame. It states the version, which determines whether other frames must follow.
 
     Raises:
-        CorruptError: It is damaged, too large, or not a frame that an object may begin with.
+        CorruptError: The frame is damaged, too large, or skippable.
     """
     frame = frame_at(data, 0, key=key)
     if frame.content_size is None:
@@ -185,7 +185,7 @@ def first_frame(data: bytes, *, key: str, bytes_max: int) -> bytes:
 
 
 def decompress(data: bytes, *, key: str, bytes_max: int) -> bytes:
-    """Return the content of all frames of `data`, joined; skippable frames have none.
+    """Return the content of all frames of `data`, joined; skippable frames have no content.
 
     Args:
         data: Whole frames, the first of them not skippable.

@@ -1,7 +1,8 @@
 """Ids stored by column.
 
-Our ids are 16 bytes: the time goes into an integer column of differences, the ten bytes behind it stay together. All
-other ids are texts beside them, in a sparse column: it names their rows as differences from the row before.
+Our ids, those that `treering.ids` makes, are 16 bytes: the time goes into an integer column of differences, the other
+ten bytes stay together. All other ids are foreign. They are texts in a sparse column, which stores their row numbers as
+differences from the previous one.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class Ids(msgspec.Struct, frozen=True):
     """A column of ids."""
 
     times: bytes
-    """Millistamps of our ids: integers, differences."""
+    """Times of our ids in milliseconds: an integer column of differences."""
     rests: bytes
     """The last ten bytes of each of our ids."""
     foreign_rows: bytes
     foreign: list[bytes]
-    """All other fields, as texts."""
+    """All other ids, as texts."""
 
 
 def pack_ids(ids: Sequence[str]) -> Ids:
@@ -51,11 +52,11 @@ def pack_ids(ids: Sequence[str]) -> Ids:
 
 
 class IdColumn:
-    """The ids of a column, each of them made when it is asked for.
+    """The ids of a column; each id is decoded on demand.
 
     Args:
         column: As stored.
-        count: How many ids it must hold; None for as many as there are.
+        count: How many ids it must hold; None if that is not known.
 
     Raises:
         ValueError, LookupError: It is malformed.
@@ -136,7 +137,7 @@ class IdColumn:
         return bool(self._foreign_rows)
 
     def foreign(self) -> list[tuple[int, bytes]]:
-        """The rows of foreign ids, and these."""
+        """The rows of foreign ids, and the ids."""
         return list(zip(self._foreign_rows, self._foreign, strict=True))
 
     def texts(self) -> list[str]:
@@ -150,7 +151,7 @@ class IdColumn:
         return self._merged(self._times.tolist(), repeat(0))
 
     def _merged(self, ours: list[T], foreign: Iterable[T]) -> list[T]:
-        """Values of our ids with those of foreign ones between them."""
+        """The values of our ids, with the values of foreign ids inserted at their rows."""
         if not self._foreign_rows:
             return ours
         merged: list[T] = []
@@ -163,7 +164,7 @@ class IdColumn:
 
 
 def _our_ids(times: array[int], rests: bytes) -> list[str]:
-    """Return ids of ours: the digits of all of them are made at once, and then cut."""
+    """Return our ids: the digits of all ids are made at once, and then cut."""
     if not times:
         return []
     stamps = array("q", times)
@@ -180,19 +181,19 @@ def _our_ids(times: array[int], rests: bytes) -> list[str]:
 
 
 def are_rows(rows: Sequence[int], count: int) -> bool:
-    """Tell whether these are different rows out of `count`, in order."""
+    """Return whether these are distinct rows out of `count`, in order."""
     return not rows or (rows[0] >= 0 and rows[-1] < count and all(map(lt, rows, rows[1:])))
 
 
 def encode_text(text: str) -> bytes:
-    """Return text as columns hold it."""
+    """Return a text as columns store it."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def decode_text(data: bytes) -> str:
-    """Return the text of what `encode_text` returned.
+    """Return the text that was given to `encode_text`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The bytes are not such a text.
     """
     return data.decode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
-"""The index of a segment: where its frames and the parts of its columns lie, and what is in each.
+"""The index of a segment: the offsets of its frames and of the parts of its columns, and a summary of each.
 
-A row is the place of a record in its segment, from 0. Everything here counts rows from the beginning of the segment,
-also inside a chunk.
+A row is the place of a record in its segment, from 0. This module counts rows from the beginning of the segment, also
+inside a chunk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIME_MAX: Final = (1 << 48) - 1
 """Greatest time in one of our ids."""
 HASH_MAX: Final = (1 << 32) - 1
 FENCE_CHARACTERS: Final = 64
-"""The index tells blocks of references by the beginnings of ids, so that long ids do not make it large."""
+"""The index distinguishes blocks of references by the beginnings of ids, so that long ids do not make it large."""
 
 
 class FrameSpan(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class ChunkSpan(msgspec.Struct, frozen=True):
     start: int
     """Offset of its first byte in the segment."""
     end: int
-    """Offset one past its last byte; equal to `start` if the chunk came with the index (version 1)."""
+    """Offset one past its last byte; equal to `start` if the index contains the chunk (version 1)."""
     first_row: int
     rows: int
     least: int
@@ -85,7 +85,7 @@ class ForeignSpan(msgspec.Struct, frozen=True):
 
 
 class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The end of a segment, decoded: what a reader remembers of it."""
+    """The end of a segment, decoded; readers keep it in memory."""
 
     key: str
     """For messages."""
@@ -97,12 +97,13 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     outside: tuple[OutsideSpan, ...]
     foreign: tuple[ForeignSpan, ...]
     odd: bool
-    """A walk along parents could go wrong here: an id occurs twice or might, or a parent is behind its node or no node.
+    """A walk along parents could go wrong here: an id occurs or may occur twice, or a parent is not a node before its
+    child.
 
-    Of version 1, which does not say it: whether there are foreign ids at all.
+    Version 1 does not store it; then it is whether any id is foreign.
     """
     columns: Columns | None = None
-    """Those of the only chunk of version 1."""
+    """The columns of the only chunk in version 1."""
 
     @property
     def rows(self) -> int:
@@ -132,7 +133,7 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.chunks[self._chunk_number(at)]
 
     def chunks_from(self, at: int) -> tuple[ChunkSpan, ...]:
-        """Return the chunk that holds the record at position `at`, and all behind it.
+        """Return the chunk that holds the record at position `at`, and all chunks behind it.
 
         Raises:
             UsageError: The segment does not hold it.
@@ -148,7 +149,7 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise UsageError(f"position is not in this segment. at={at}, first={self.first}, end={self.end}")
 
     def chunks_with(self, identifier: str) -> tuple[ChunkSpan, ...]:
-        """Return the chunks that may hold a record with this id of ours; none for a foreign one."""
+        """Return the chunks that may hold a record with this id if it is ours; none for a foreign id."""
         time = time_of(identifier)
         if time is None:
             return ()
@@ -158,29 +159,29 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _times(self) -> tuple[list[int], list[int]]:
-        """By chunk: the greatest time in it and all before it; and the least in it and all behind it."""
+        """By chunk: the greatest time in it and all chunks before it; and the least in it and all chunks behind it."""
         least = [span.least if span.least >= 0 else TIME_MAX + 1 for span in reversed(self.chunks)]
         return list(accumulate((span.greatest for span in self.chunks), max)), list(accumulate(least, min))[::-1]
 
     @cached_property
     def mask(self) -> int:
-        """What occurs in any chunk, see `treering.format.references`."""
+        """Bits of what occurs in any chunk; see `treering.format.references`."""
         mask = 0
         for span in self.chunks:
             mask |= span.mask
         return mask
 
     def outside_with(self, identifier: str) -> tuple[OutsideSpan, ...]:
-        """Return the blocks that may hold references to this id from this segment."""
+        """Return the blocks that may hold references from this segment to this id."""
         return self.outside_between(identifier, identifier)
 
     def outside_between(self, least: str, greatest: str) -> tuple[OutsideSpan, ...]:
-        """Return the blocks that may hold references to ids between these two from this segment."""
+        """Return the blocks that may hold references from this segment to ids from `least` to `greatest`."""
         first = bisect_left(self.outside, least[:FENCE_CHARACTERS], key=lambda span: span.first)
         return self.outside[max(0, first - 1) : bisect_right(self.outside, greatest, key=lambda span: span.first)]
 
     def foreign_with(self, identifier: str) -> tuple[ForeignSpan, ...]:
-        """Return the blocks that may hold a record with this foreign id; none for one of ours."""
+        """Return the blocks that may hold a record with this foreign id; none for an id of ours."""
         if time_of(identifier) is not None:
             return ()
         wanted = hash_of(identifier)
@@ -189,5 +190,5 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def hash_of(identifier: str) -> int:
-    """Return the hash by which a foreign id is found: CRC-32 of its text. Several ids may have the same."""
+    """Return the hash by which a foreign id is found: CRC-32 of its text. Several ids may have the same hash."""
     return zlib.crc32(encode_text(identifier))

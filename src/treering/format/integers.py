@@ -1,4 +1,4 @@
-"""Integers stored by column: narrow, and byte plane by byte plane, which compresses better than one after the other.
+"""Integers stored by column: as narrow as possible, and by byte plane, which compresses better than item by item.
 
 An integer column is one byte, the width of its items (1, 2, 4 or 8), then the items as signed little-endian integers:
 first the lowest byte of every item, then the next one.
@@ -50,14 +50,14 @@ def unpack_integers(column: bytes, count: int | None = None) -> list[int]:
 
 
 def unpack_array(column: bytes, count: int | None = None) -> array[int]:
-    """Return the items of an integer column, in an array as narrow as they are stored.
+    """Return the items of an integer column, in an array of the stored width.
 
     Args:
         column: As stored.
-        count: How many there must be, if that is known; compared before memory is taken for them.
+        count: How many items there must be, if that is known; checked before memory is allocated for them.
 
     Raises:
-        ValueError: The bytes are no integer column, or one of another length.
+        ValueError: The bytes are not an integer column, or have another number of items.
     """
     found = count_of(column)
     if count is not None and found != count:
@@ -75,7 +75,7 @@ def unpack_array(column: bytes, count: int | None = None) -> array[int]:
 
 
 def pack_differences(values: Sequence[int]) -> bytes:
-    """Return an integer column of each value less the one before it."""
+    """Return an integer column with each value's difference from the previous one."""
     return pack_integers([after - before for before, after in pairwise((0, *values))])
 
 

@@ -6,7 +6,7 @@ Every record, header and card is such a line. The checksum is the CRC-32 (as in 
 `,"_c":"`, as eight lower-case hex digits. It is the last field, so that it can be checked without parsing.
 
 Strings may hold lone surrogates (JavaScript cuts strings in the middle of a character). msgspec refuses these, so the
-few lines that have any are read with the standard library.
+few lines with lone surrogates are read with the standard library.
 """
 
 import re
@@ -19,7 +19,7 @@ from treering._late import Kind
 from treering.errors import CorruptError, FormatVersionError, UsageError
 
 FORMAT_VERSION: Final = 1
-"""What the first line of each register states; greater ones are refused."""
+"""The version in the first line of each register; greater versions are refused."""
 CHECKSUM_BYTES: Final = len(b',"_c":"00000000"}\n')
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def close_line(fields: bytes) -> bytes:
 
 
 def is_whole(line: bytes) -> bool:
-    """Tell whether `line` ends in the checksum of its other bytes, and a line break."""
+    """Return whether `line` ends in the checksum of its other bytes, and a line break."""
     return line[-CHECKSUM_BYTES:] == b',"_c":"%08x"}\n' % zlib.crc32(line[:-CHECKSUM_BYTES])
 
 
@@ -72,7 +72,7 @@ def check_version(line: bytes, *, key: str, offset: int = 0) -> None:
 
 
 def _version_slowly(line: bytes, *, key: str, offset: int) -> int:
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         version = json.loads(line)["treering"]
@@ -84,7 +84,7 @@ def _version_slowly(line: bytes, *, key: str, offset: int) -> int:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Split at line breaks (the byte 0x0A and no other), which stay at the ends. The last line may lack its own."""
+    """Split at line breaks (the byte 0x0A and no other), which stay at the ends. The last line may lack one."""
     lines = [piece + b"\n" for piece in data.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
@@ -99,12 +99,12 @@ def encode_object(value: msgspec.Struct) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        import json  # slow to import, and what resumes a session does without
+        import json  # slow to import, and resuming a session does not need it
 
         text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
     if re.search(_surrogate_pair, text):
         raise UsageError("a string holds a surrogate pair as two characters")
-    return text.encode("utf-8", "backslashreplace")  # for surrogates that is what JSON writes, too
+    return text.encode("utf-8", "backslashreplace")  # JSON writes surrogates in the same way
 
 
 def first_line(value: msgspec.Struct | bytes) -> bytes:
@@ -123,7 +123,7 @@ def decode_object(line: bytes, decoder: msgspec.json.Decoder[T], *, key: str, of
         return decoder.decode(line)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         pass
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         return msgspec.convert(json.loads(line), decoder.type)

@@ -1,15 +1,15 @@
 """Find single record lines in the content of a frame, without splitting all of it.
 
-Each record line begins with its position, and the lines of a frame are in order. So one of some thousand lines is found
-by looking at a dozen of them, and those behind it follow. A line that is found says its own position; its checksum is
-checked by whoever decodes it.
+Each record line begins with its position, and the lines of a frame are in order. So a line among some thousands is
+found by looking at a dozen of them, and the lines behind it follow. A found line contains its own position; the caller
+that decodes it checks its checksum.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 STEPS_MAX: Final = 16
-"""So many lines behind the one before are passed by one by one."""
+"""If the next wanted line is fewer lines away than this, the lines are passed one by one."""
 _AT: Final = b'{"at":'
 
 
@@ -21,7 +21,8 @@ def lines_at(content: bytes, positions: Sequence[int]) -> dict[int, bytes] | Non
         positions: In order.
 
     Returns:
-        None if one is not found: another writer wrote spaces, or the lines are not those.
+        None if a line is not found: another program wrote spaces into it, or the content is not a frame of these
+        records.
     """
     found: dict[int, bytes] = {}
     place, there = 0, -STEPS_MAX
@@ -39,7 +40,7 @@ def lines_at(content: bytes, positions: Sequence[int]) -> dict[int, bytes] | Non
 
 
 def _place_of(content: bytes, at: int, low: int) -> int:
-    """Return where the line of a record begins, if it is there, at `low` or behind; else any place."""
+    """Return the offset at which the line of a record begins, from `low` on; any offset if there is no such line."""
     high = len(content)
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Tell the media type of stored bytes from how they begin: a blob is named by its digest alone."""
+"""Detect the media type of stored bytes from their first bytes, since the name of a blob is only its digest."""
 
 from __future__ import annotations
 

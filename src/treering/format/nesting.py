@@ -1,4 +1,4 @@
-"""Values that are nested deeper than what can be stored: whether one is, and how its innermost parts become text."""
+"""Detect values that are nested too deep to be stored, and turn their innermost parts into text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from treering.format.values import DEPTH_MAX
 
 LEVELS_MAX = DEPTH_MAX - 10
-"""Nesting depth of what callers bring, if it is stored inside of something else."""
+"""Greatest nesting depth of a caller's value that is stored inside of another value."""
 
 
 def is_deeper(value: object, levels: int) -> bool:
-    """Tell whether a value has more than so many containers around some part of it."""
+    """Return whether some part of a value has more than `levels` containers around it."""
     level = [value]
     for _ in range(levels):
         if not level:
@@ -23,10 +23,10 @@ def is_deeper(value: object, levels: int) -> bool:
 
 
 def fold(value: Any, levels: int = LEVELS_MAX) -> Any:
-    """Return a value with the containers below `levels` of them replaced by their JSON text.
+    """Return a value in which containers nested deeper than `levels` are replaced by their JSON text.
 
     Args:
-        value: Any value; what JSON lacks is shown as Python shows it, where it becomes part of a text.
+        value: Any value; parts without a JSON form are written as their `repr`, if they become part of a text.
         levels: How many containers there may be around any part.
     """
     return _folded(value, levels) if is_deeper(value, levels) else value

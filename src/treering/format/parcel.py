@@ -1,9 +1,9 @@
-"""A parcel: bytes that another program stores under its own name.
+"""A parcel: bytes that another program stores under a name of its own choice.
 
     frame with the first line | frame with the bytes, if there are any | check frame
 
 The first line holds the name, for parcels that were moved or whose name did not fit into a key; the size; and a random
-id of the write, by which a writer that got no answer recognises its own.
+id of the write, by which a writer that got no answer recognises its own write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARCEL_BYTES_MAX: Final = 256 * 1024 * 1024
 NAME_BYTES_MAX: Final = 4096
 """Bytes of UTF-8; ten times the length of names made of ids."""
 FRONT_BYTES_MAX: Final = 16 * 1024
-"""Most bytes of the first frame, which is read to learn a parcel's name; JSON may make the name longer."""
+"""Limit for the first frame, which is read to learn a parcel's name; JSON may make the name longer."""
 
 _FRONT_CONTENT_BYTES_MAX: Final = 64 * 1024
 

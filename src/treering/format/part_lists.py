@@ -1,6 +1,6 @@
-"""What an index lists of its parts: how long each is, its checksum, and what tells whether to read it.
+"""The lists of an index's parts: the length and checksum of each, and values that show whether to read it.
 
-Stored are entries; a reader works with spans, which say where each part lies as well.
+The stored form is entries. A reader works with spans, which also have the offsets of each part.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ForeignEntry(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """What the index lists of all parts."""
+    """The entries of all parts in the index."""
 
     chunks: list[ChunkEntry]
     outside: list[OutsideEntry]
@@ -58,7 +58,7 @@ class Lists(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Where all parts lie."""
+    """The spans of all parts."""
 
     chunks: tuple[ChunkSpan, ...]
     outside: tuple[OutsideSpan, ...]
@@ -66,10 +66,10 @@ class Spans(NamedTuple):
 
 
 def spans_of(lists: Lists, start: int) -> Spans:
-    """Return where the parts lie, the first of them at the offset `start`.
+    """Return the spans of the parts, the first of which begins at the offset `start`.
 
     Raises:
-        ValueError: What is listed is impossible.
+        ValueError: The entries are impossible.
     """
     listed: list[ChunkEntry | OutsideEntry | ForeignEntry] = [*lists.chunks, *lists.outside, *lists.foreign]
     ends = accumulate((entry.size for entry in listed), initial=start)
@@ -94,7 +94,7 @@ def spans_of(lists: Lists, start: int) -> Spans:
 
 
 def lists_of(index: SegmentIndex) -> Lists:
-    """Return what an index of version 2 lists of its parts."""
+    """Return the entries of the parts of an index of version 2."""
     return Lists(
         [ChunkEntry(_size(s), s.crc, s.rows, s.least, s.greatest, s.mask) for s in index.chunks],
         [OutsideEntry(_size(s), s.crc, s.entries, encode_text(s.first)) for s in index.outside],

@@ -1,14 +1,14 @@
-"""The parts of a segment's index that are read alone: chunks of rows, and two tables with which rows are found.
+"""The parts of a segment's index that can be read alone: chunks of rows, and two tables for finding rows.
 
     chunk | chunk | ... | block of references outside | ... | block of foreign ids | ...
 
-Rule 1: a part is one frame, read by the place and the CRC-32 that the index lists.
-Rule 2: nothing here is needed for truth. All of it is computed from the records, and `check` computes it again: a
-        checksum does not see a column that was whole and wrong when it was written.
+Rule 1: a part is one frame. The index lists its place and its CRC-32.
+Rule 2: the records are the truth. All parts are computed from them, and `check` computes them again, since a checksum
+        does not detect a column that was already wrong when it was written.
 
-References outside are those to ids that no record of the segment has; whoever looks for what points to a record reads
-few blocks of each segment. Foreign ids are those not made by us. They have no time by which a chunk is chosen, so they
-are found by a hash; of ours the index lists the times of each chunk.
+References outside are references to ids that no record of the segment has; finding the referrers of a record takes few
+blocks of each segment. Foreign ids were not made by Treering. They contain no time by which a chunk could be chosen, so
+they are found by a hash. For our ids the index lists the range of times in each chunk.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from treering.ids import time_of
 from treering.kinds import Kind
 
 CHUNK_ROWS: Final = 1024
-"""Most rows of a chunk. Fewer compress worse, more take longer to decode for one page."""
+"""Most rows of a chunk. Smaller chunks compress worse, larger ones take longer to decode for one page."""
 OUTSIDE_ENTRIES: Final = 1024
 FOREIGN_ENTRIES: Final = 4096
 TEXT_MAX: Final = 1024 * 1024
-"""Characters of ids, briefs and links behind which a chunk or block ends early, so that long ones do not add up."""
+"""A chunk or block ends early behind this many characters of ids, briefs and links, which bounds its size."""
 PART_BYTES_MAX: Final = 2 * RECORD_BYTES_MAX
-"""Most content of a part: that many characters, and a record that is longer than all of them."""
+"""Most content of a part: `TEXT_MAX` characters, and one record that is longer than that."""
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class _Chunk(msgspec.Struct, frozen=True):
 
     columns: Columns
     parents: bytes
-    """Of each of `columns.parents.outside`, rows back to what it means in this segment; 0 if there is none."""
+    """For each of `columns.parents.outside`, the number of rows back to its row in this segment; 0 if it has none."""
     targets: bytes
     """The same for `columns.targets.outside`."""
     referred: PackedReferred
@@ -68,7 +68,7 @@ class _Foreign(msgspec.Struct, frozen=True):
     """The content of a block of foreign ids."""
 
     hashes: bytes
-    """As differences."""
+    """Hashes, as differences."""
     rows: bytes
 
 
@@ -79,26 +79,26 @@ _foreign_decoder = msgspec.msgpack.Decoder(_Foreign)
 
 
 class Derived(NamedTuple):
-    """What the parts say besides the skeletons, computed from these."""
+    """The contents of the parts other than the skeletons, computed from the skeletons."""
 
     parents: list[int | None]
-    """By row, the row that its parent means, see `rows_meant`."""
+    """By row, the row of its parent; see `rows_meant`."""
     targets: list[int | None]
     referred: list[Referred]
-    """By chunk."""
+    """References inside the segment, by chunk."""
     outside: list[Outside]
-    """In order."""
+    """References outside, in order."""
     foreign: list[tuple[int, int]]
     """Hash and row, in order."""
     odd: bool
-    """An id occurs twice, or the parent of a node is itself, behind it, or no node."""
+    """An id occurs twice, or the parent of a node is the node itself, behind it, or not a node."""
 
 
 def derive(skeletons: Sequence[Skeleton], chunks: Sequence[tuple[int, int]]) -> Derived:
-    """Compute what the parts say about records.
+    """Compute the contents of the parts from the records.
 
     Args:
-        skeletons: Those of all records of a segment.
+        skeletons: The skeletons of all records of a segment.
         chunks: First row and end of each chunk.
     """
     ids = [skeleton.id for skeleton in skeletons]
@@ -140,10 +140,10 @@ def _by_chunk(inside: list[tuple[int, int, int]], chunks: Sequence[tuple[int, in
 
 
 def pack_parts(skeletons: Sequence[Skeleton], inline: Sequence[int] = ()) -> tuple[list[bytes], Lists, bool]:
-    """Return the parts for some records in the order in which they are written, what lists them, and `Derived.odd`.
+    """Return the parts for some records in the order of the object, their entries in the index, and `Derived.odd`.
 
     Args:
-        skeletons: Those of the records.
+        skeletons: The skeletons of the records.
         inline: Rows of checkpoints that may hold messages themselves, in order.
     """
     spans = _cut([_text_size(skeleton) for skeleton in skeletons], CHUNK_ROWS)
@@ -168,7 +168,7 @@ def _text_size(skeleton: Skeleton) -> int:
 
 
 def _cut(sizes: Sequence[int], count_max: int) -> list[tuple[int, int]]:
-    """Return beginning and end of runs of at most `count_max` items, which end early behind `TEXT_MAX`."""
+    """Return the beginnings and ends of runs of at most `count_max` items; runs end early behind `TEXT_MAX`."""
     runs: list[tuple[int, int]] = []
     start = size = 0
     for place, each in enumerate(sizes):
@@ -202,14 +202,14 @@ def _packed_chunk(content: _Chunk, skeletons: Sequence[Skeleton], *, has_inline:
 def repack_chunk(
     data: bytes, span: ChunkSpan, index: SegmentIndex, changed: Mapping[int, Skeleton], inline: Collection[int]
 ) -> tuple[bytes, ChunkEntry]:
-    """Return a chunk in which some records have another brief or length, and nothing else differs.
+    """Return a chunk in which only the briefs and lengths of some records differ.
 
     Args:
         data: The bytes of the chunk, of version 2.
         span: One of `index.chunks`.
-        index: That of the segment.
-        changed: What the records are now, by position.
-        inline: Positions of those among them that may be checkpoints that hold messages themselves.
+        index: The index of the segment.
+        changed: The new skeletons, by position.
+        inline: Positions of changed records that may be checkpoints with messages in them.
 
     Raises:
         CorruptError: Damage, or the columns contradict each other.
@@ -231,7 +231,7 @@ def _among(rows: Sequence[int], start: int, end: int) -> bool:
 
 
 def _steps_back(references: Sequence[str | None], meant: Sequence[int | None], first_row: int) -> list[int]:
-    """Return rows back to what references of a chunk mean, of those that mean no row of it."""
+    """Return the numbers of rows back for the references of a chunk to rows outside of it."""
     steps: list[int] = []
     end = first_row + len(references)
     for row, reference in enumerate(references, first_row):
@@ -338,7 +338,7 @@ def _outside_of(chunk: Chunk) -> list[Outside]:
 
 
 def read_foreign(data: bytes, span: ForeignSpan, index: SegmentIndex) -> list[tuple[int, int]]:
-    """Return (hash of the id, row) of the records in one block whose ids are not ours, in order.
+    """Return (hash of the id, row) of the records with foreign ids in one block, in order.
 
     Args:
         data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
@@ -371,7 +371,7 @@ def _require_range(values: Sequence[int], end: int) -> None:
 
 
 def _unpack(data: bytes, span: Span, index: SegmentIndex, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """Decode a part whose bytes must be those that the index lists."""
+    """Decode a part, after checking its bytes against the index."""
     _require_size(data, span, index)
     if zlib.crc32(data) != span.crc:
         raise CorruptError(
@@ -399,11 +399,11 @@ def check(data: bytes, index: SegmentIndex, skeletons: Sequence[Skeleton], inlin
     Args:
         data: The whole segment.
         index: Its index.
-        skeletons: Those of its records.
+        skeletons: The skeletons of its records.
         inline: Rows of checkpoints that may hold messages themselves, in order.
 
     Raises:
-        CorruptError: A part is damaged, or says something else than the records.
+        CorruptError: A part is damaged, or differs from the records.
     """
     spans = [(span.first_row, span.first_row + span.rows) for span in index.chunks]
     derived = derive(skeletons, spans)

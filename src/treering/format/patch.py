@@ -1,15 +1,15 @@
-"""Patches: what changed inside a large value of the state.
+"""Patches: the changes inside a large value of the state.
 
-In place of a value a delta may hold a patch of the value that its parent has, as JSON in UTF-8:
+In place of a value a delta may hold a patch of the parent checkpoint's value, as JSON in UTF-8:
 
     {"$patch":["<sha256>",[12,0,",3"],[40,6,"done"]]}
 
-The digest is that of the new value: it protects from a patch of another value, and names the value where it is erased.
-Each splice `[start, deleted, text]` replaces bytes of the old value, at ascending places that do not overlap, each on a
-border of characters. Readers that know no patches refuse it as a value with an unknown tag.
+The digest is the SHA-256 of the new value. It detects a patch of a different value, and names the value when it is
+erased. Each splice `[start, deleted, text]` replaces bytes of the old value, at ascending places that do not overlap,
+each on a border of characters. Readers that do not know patches refuse a patch as a value with an unknown tag.
 
 A list that grows, a map with a changed entry and a text with a changed word are found in linear time: equal ends are
-cut off, and what is between is compared piece by piece, in pieces that end with commas, as contexts are item by item.
+cut off, and the rest is compared in pieces that end with commas, as contexts are compared item by item.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def make_patch(old: bytes, new: bytes) -> bytes | None:
         return None
     try:
         splices = [(start, deleted, text.decode()) for start, deleted, text in _splices(old, new)]
-    except UnicodeDecodeError:  # of another writer
+    except UnicodeDecodeError:  # another program wrote it
         return None
     patch = msgspec.json.encode({"$patch": [sha256(new), *splices]})
     return patch if 2 * len(patch) <= len(new) else None
@@ -60,7 +60,7 @@ def apply_patch(old: bytes | None, patch: bytes) -> bytes:
     """Return the value that a patch makes of an old one.
 
     Raises:
-        CorruptError: It is a patch of another value, or of none.
+        CorruptError: The patch is of another value, or there is no old value.
     """
     try:
         digest, *splices = _decoder.decode(patch)["$patch"]
@@ -111,7 +111,7 @@ def _pieces(data: bytes) -> list[bytes]:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """Return how many bytes at the beginning are the same, by halves: comparing slices is what is quick."""
+    """Return how many bytes at the beginning are the same, by bisection, since comparing slices is fast."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high

@@ -12,9 +12,9 @@
     parcels/<part>/.../<part>=.zst                                   bytes of other programs, under their own names
     ns/<namespace>/...                                               all of the above once more, for one tenant
 
-Names from outside are encoded: lower-case letters, digits, `-`, `_` and inner `.` stand for themselves, every other
-byte of their UTF-8 becomes `=` and two hex digits. So keys are ASCII, differ in more than case (APFS, NTFS), and hold
-no `..` or NUL; and an encoded name holds no `/`: `org/42` becomes `org=2f42`.
+Names that callers choose are encoded: lower-case letters, digits, `-`, `_` and inner `.` stand for themselves, every
+other byte of their UTF-8 becomes `=` and two hex digits. So keys are ASCII, differ in more than case (APFS, NTFS), and
+hold no `..` or NUL; and an encoded name holds no `/`: `org/42` becomes `org=2f42`.
 """
 
 import re
@@ -47,13 +47,13 @@ _TAILS: Final = (f"tail{_LOG_SUFFIX}", f"tail{_SUFFIX}")
 _HASHED: Final = "=h"  # no escape: `h` is no hex digit
 _MARKER: Final = "=."  # no escape, either: so it ends the name of the session
 _LAST_DAY: Final = 99_999  # since 1970, in the year 2243; counted down from there, the newest day comes first
-_PARCEL_SUFFIX: Final = "=.zst"  # no encoded name ends like that, so the parcels `a` and `a/b` can both lie on a disk
+_PARCEL_SUFFIX: Final = "=.zst"  # no encoded name ends like that, so a disk can hold both parcels `a` and `a/b`
 
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 # Windows takes these for devices, whatever follows their first dot.
 _ports = {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
 _reserved = frozenset({"con", "prn", "aux", "nul", *_ports})
-# Patterns are text: what a resume does without is not compiled when it starts.
+# Patterns are kept as text, so that those which a resume does not need are not compiled at import.
 _escape = r"=([0-9a-f]{2})"
 _digest = r"[0-9a-f]{64}"
 _hashed = f"{_HASHED}[0-9a-f]{{64}}"
@@ -65,10 +65,10 @@ _marker = r"([0-9]{5})/([^/]+)=\.([0-9a-f]{4}|)\.([0-9a-f]{4}|)\.([0-9a-z]+)"
 
 @lru_cache(maxsize=1024)  # every request of a session asks for the same few names
 def encode_id(identifier: str) -> str:
-    """Return the name in keys of any non-empty string; different strings have different names.
+    """Return the name that stands for a non-empty string in keys; different strings have different names.
 
-    The name is ASCII, at most `NAME_CHARS_MAX` long, and can be a file name on every system. A string whose name
-    would be longer is named by its SHA-256, and only such a name cannot be decoded.
+    The name is ASCII, at most `NAME_CHARS_MAX` long, and can be a file name on every system. If the name would be
+    longer, it is made of the string's SHA-256; only such names cannot be decoded.
 
     Raises:
         UsageError: The string is empty.
@@ -85,7 +85,7 @@ def encode_id(identifier: str) -> str:
 
 
 def beginnings(begins: str) -> tuple[str, ...]:
-    """Return how the names in keys begin of all strings that begin so; other names may begin so as well."""
+    """Return the beginnings of the encoded names of all strings that begin with `begins`; other names may match."""
     data = begins.encode("utf-8", "surrogatepass")
     name = "".join(chr(byte) if byte in _plain else f"={byte:02x}" for byte in data).rstrip(".")
     if not name:
@@ -110,14 +110,15 @@ def namespace_prefix(prefix: str, namespace: str) -> str:
 
 
 def shown_namespace(name: str) -> str | None:
-    """Return the namespace with this name in keys, or the hash of a long one as it is; None for foreign folders."""
+    """Return the namespace with this name in keys, or the hash of a long name as it is; None for foreign folders."""
     return name if re.fullmatch(_hashed, name) else decode_id(name)
 
 
 def prefix_of(namespaces: Iterable[str]) -> str:
     """Return the prefix of nested namespaces, given as `namespaces_in` returns them.
 
-    Only for callers that may see all namespaces: it takes the hash of a long name, `namespace_prefix` only the name.
+    Only for callers that may see all namespaces: this accepts the hash of a long name, `namespace_prefix` only the
+    name.
     """
     prefix = ""
     for name in namespaces:
@@ -152,7 +153,7 @@ def session_of_tail(key: str, prefix: str = "") -> str | None:
 
 
 def owner_of(key: str) -> str:
-    """Return the owner that the key of an object names; empty for keys that name none.
+    """Return the owner that the key of an object names; empty if the key names no owner.
 
     The owner of a register is the encoded name of its session; of a segment, `<session>/<life>`, both encoded.
     """
@@ -173,8 +174,8 @@ def require_owner(owner: str, *, key: str) -> None:
     """Refuse an object under the key of another session, or of another life of its session.
 
     Args:
-        owner: Its owner by its own contents, which a checksum covers; see `owner_of`.
-        key: Its key; one that names no owner is accepted.
+        owner: The owner in the object's contents, which a checksum covers; see `owner_of`.
+        key: The object's key; a key that names no owner is accepted.
 
     Raises:
         CorruptError: It belongs to another session.
@@ -199,7 +200,7 @@ def parcel_key(prefix: str, name: str) -> str:
     """Return the key of a parcel.
 
     Raises:
-        UsageError: The name is empty, or a part of it between slashes is.
+        UsageError: The name, or a part of it between slashes, is empty.
     """
     folder, slash, last = name.rpartition("/")
     return f"{parcel_folder(prefix, folder + slash)}{encode_id(last)}{_PARCEL_SUFFIX}"
@@ -208,7 +209,7 @@ def parcel_key(prefix: str, name: str) -> str:
 def parcel_of(key: str, prefix: str) -> str | None:
     """Return the name of the parcel with this key; None for files that are not ours.
 
-    The name is empty if a part of it was hashed for its length: then only the parcel itself has the name.
+    The name is empty if a part of it was hashed because it was too long: then the name is only in the parcel itself.
     """
     start = prefix + PARCELS
     if not key.startswith(start) or not key.endswith(_PARCEL_SUFFIX):
@@ -239,9 +240,9 @@ class SegmentName(msgspec.Struct, frozen=True, order=True):
     end: int
     """One past the position of its last record."""
     epoch: int
-    """The epoch it was written under; of a merged one, the oldest of its inputs."""
+    """The epoch under which it was written; for a merged segment, the oldest epoch of its inputs."""
     unique: str
-    """Begins with random digits: two sealers of the same records write two segments. Marks may follow."""
+    """Random digits, so that two processes that seal the same records write two segments; then perhaps marks."""
 
     @classmethod
     def marked(cls, first: int, end: int, epoch: int, nonce: str, marks: Marks) -> "SegmentName":
@@ -284,7 +285,7 @@ class ChunkName(msgspec.Struct, frozen=True):
     """The parts of a chunk's key: pieces of an answer that is being written."""
 
     stream: str
-    """The id of the stream, as made here."""
+    """The id of the stream, made by Treering."""
     number: int
 
 
@@ -295,10 +296,10 @@ def parse_chunk(key: str) -> ChunkName | None:
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """The parts of a marker's key but the session. Names are never used twice."""
+    """The parts of a marker's key without the session. Names are never used twice."""
 
     day: int
-    """On which the session was active: full days since 1970, by the writer's clock."""
+    """Day on which the session was active: full days since 1970, by the writer's clock."""
     project: str
     """See `hint_of`."""
     folder: str
@@ -312,14 +313,14 @@ class Marker(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What a card says of its marker."""
+        """The marker as a card stores it."""
         return f"{_day_name(self.day)}/{self.project}.{self.folder}.{self.unique}"
 
 
 def hint_of(text: str) -> str:
-    """Return 4 hex digits by which most markers of other projects or folders are told apart; empty for empty text.
+    """Return 4 hex digits that differ for most other projects or folders; empty for empty text.
 
-    They are so few that the text cannot be guessed from them.
+    These are too few digits to guess the text from them.
     """
     return f"{crc32(text.encode('utf-8', 'surrogatepass')) & 0xFFFF:04x}" if text else ""
 
@@ -359,7 +360,7 @@ def parse_marker(key: str, prefix: str) -> tuple[str, Marker] | None:
 
 
 class SessionKeys(msgspec.Struct, frozen=True, dict=True):
-    """The keys of one session; those that each call needs are computed once."""
+    """The keys of one session; keys that each call needs are computed once."""
 
     prefix: str
     """`""`, or what `namespace_prefix` returned."""
@@ -369,7 +370,7 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def latest(self) -> str:
-        return f"{self.prefix}{LATEST}{encode_id(self.session)}{_SUFFIX}"  # as `latest_key`, a call less in a resume
+        return f"{self.prefix}{LATEST}{encode_id(self.session)}{_SUFFIX}"  # inlined `latest_key`: saves resumes a call
 
     @cached_property
     def tail(self) -> str:
@@ -380,7 +381,7 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
         return f"{self.home}hold"
 
     def marker(self, text: str) -> str:
-        """Return the key of a marker, given what a card says of it; see `Marker.text`."""
+        """Return the key of a marker, given its `Marker.text` from a card."""
         return marker_key(self.prefix, encode_id(self.session), text)
 
     def folder(self, life: str) -> str:
@@ -408,7 +409,7 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
         return f"{self.folder(life)}streams/"
 
     def chunk(self, life: str, name: ChunkName) -> str:
-        """Return the key of one chunk of them."""
+        """Return the key of one chunk of a stream."""
         suffix = _LOG_SUFFIX if self.appends else _SUFFIX
         return f"{self.streams(life)}{name.stream}-{name.number:04d}{suffix}"
 
@@ -419,11 +420,11 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def places(self) -> tuple[str, str, str]:
-        """Return all places with objects of the session: both registers, and the prefix `home`."""
+        """Return the keys and prefix that cover all objects of the session: both registers, and `home`."""
         return self.latest, self.tail, self.home
 
     def owns(self, key: str, life: str) -> bool:
-        """Tell whether a key below `home` is one of this life of the session."""
+        """Return whether a key below `home` belongs to this life of the session."""
         if key in (self.tail, self.hold):
             return True
         if key.startswith(self.segments(life)):

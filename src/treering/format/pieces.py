@@ -1,7 +1,7 @@
-"""JSON objects and lists split into raw values, which can be read one by one and joined again unchanged.
+"""Split JSON objects and lists into raw values, which can be read one by one and joined again unchanged.
 
-So fields of a later version are kept when a struct is read and written again, and those of a foreign record beside its
-payload:
+So fields of a later version are kept when a struct is read and written again. The fields of a foreign record are kept
+beside its payload:
 
     {"$source":{...},"$payload":...}
 """
@@ -29,7 +29,7 @@ def fields_in(data: bytes | Raw) -> dict[str, bytes]:
     try:
         return {name: bytes(raw) for name, raw in _fields.decode(data).items()}
     except (msgspec.DecodeError, UnicodeDecodeError):  # a key with a lone surrogate
-        import json  # slow to import, and what resumes a session does without
+        import json  # slow to import, and resuming a session does not need it
 
         loaded = json.loads(bytes(data))
         return {name: json.dumps(field, separators=(",", ":")).encode() for name, field in loaded.items()}
@@ -41,19 +41,19 @@ def entries_in(data: bytes | Raw) -> list[bytes]:
 
 
 def join_fields(fields: Mapping[str, bytes]) -> bytes:
-    """Return a JSON object of fields that are JSON already."""
-    import json  # slow to import, and what resumes a session does without
+    """Return a JSON object made of fields whose values are raw JSON."""
+    import json  # slow to import, and resuming a session does not need it
 
     return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), raw) for name, raw in fields.items())
 
 
 def join_entries(entries: Iterable[bytes]) -> bytes:
-    """Return a JSON list of entries that are JSON already."""
+    """Return a JSON list made of entries that are raw JSON."""
     return b"[%b]" % b",".join(entries)
 
 
 def unknown_in(data: bytes, struct: type[msgspec.Struct], *known: str) -> Unknown:
-    """Return the fields of a JSON object that a struct does not have, without those in `known`."""
+    """Return the fields of a JSON object that neither a struct nor `known` has."""
     names = _names_of(struct)
     return tuple((name, raw) for name, raw in fields_in(data).items() if name not in names and name not in known)
 
@@ -64,7 +64,7 @@ def _names_of(struct: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def with_fields(encoded: bytes, fields: Unknown) -> bytes:
-    """Return a JSON object with further fields behind its own."""
+    """Return a JSON object with `fields` added behind its own fields."""
     if not fields:
         return encoded
     more = join_fields(dict(fields))[1:]
@@ -72,9 +72,9 @@ def with_fields(encoded: bytes, fields: Unknown) -> bytes:
 
 
 def join_source(source: bytes, payload: bytes) -> bytes:
-    """Return the body of an imported record: its payload, and the fields of the foreign record without a place here.
+    """Return the body of an imported record: its payload, and the foreign record's fields that have no place elsewhere.
 
-    No payload of a caller can look like that: its keys that start with `$` are escaped.
+    No payload of a caller can look like this, since keys that start with `$` are escaped.
     """
     return b'%b%b,"$payload":%b}' % (_SOURCE, source, payload)
 

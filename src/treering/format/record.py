@@ -2,9 +2,10 @@
 
     {"at":7,"by":"a1b2c3d4e5f6.3.6","type":"node","kind":"message",...,"brief":{...},"body":{...},"_c":"90f1c2ab"}
 
-The envelope comes first, in the order of `Record`'s fields, and the body last. So all but the body (the skeleton) is
-read by cutting the line at the first `,"body":`. That cut is exact: inside a JSON string the quotes would be escaped,
-and inside a nested object at least one brace stays open, so that what is left fails to parse and the slow way is taken.
+The envelope comes first, in the order of `Record`'s fields, and the body last. So everything but the body (the
+skeleton) is read by cutting the line at the first `,"body":`. That cut is exact: inside a JSON string the quotes would
+be escaped, and inside a nested object at least one brace stays open. Then the part before the cut fails to parse, and
+the whole line is parsed.
 
 Callers keep lines, not records. Lines are never encoded again, so unknown fields are kept.
 """
@@ -27,7 +28,7 @@ RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 BRIEF_BYTES_MAX: Final = 512
 """A brief is part of every skeleton, so a session of 100,000 nodes pays for it in memory."""
 BODY_BYTES_MAX: Final = RECORD_BYTES_MAX - RECORD_BYTES_MAX // 16
-"""Largest body such that its record is within the limit whatever its other fields hold."""
+"""Largest body with which a record stays within the limit, whatever its other fields are."""
 TIME_MS_MAX: Final = 2**53 - 1
 """Greatest integer that every JSON reader keeps (RFC 8259, section 6)."""
 
@@ -45,29 +46,29 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: _At
     """Position in the journal, counted from 0."""
     by: str
-    """The append that wrote it, the same for all its records: `<writer's nonce>.<number>.<position of the first>`."""
+    """The append that wrote the record: `<writer's nonce>.<number>.<position of the append's first record>`."""
     type: str
-    """`node`, `note`, `head`, `edit`, `checkpoint`, or one we do not know."""
+    """`node`, `note`, `head`, `edit`, `checkpoint`, or an unknown type."""
     kind: str = ""
     """The subtype, for example `message` or `label`."""
     id: str = ""
     parent: str | None = None
     head: str = ""
-    """The head it moves or belongs to."""
+    """The head that it moves or belongs to."""
     role: str = ""
     target: str | None = None
-    """The record that this one is about."""
+    """The id of the record that this one is about."""
     time: _Time | None = None
-    """Milliseconds since 1970; None if `id` is one of ours, which carries it."""
+    """Milliseconds since 1970; None if `id` is one of ours, which contains the time."""
     links: dict[str, str] | None = None
     critical: bool = False
-    """A reader that does not know its type and kind may skip the record; a writer that does not must not seal it."""
+    """A reader that does not know the type and kind may skip the record; such a writer must not seal it."""
     more: bool = False
-    """The next record belongs to the same append: both are there or neither."""
+    """The next record belongs to the same append: either both exist or neither does."""
 
 
 class Record(Envelope, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happened, at one position of one journal."""
+    """One event, at one position of one journal."""
 
     brief: Raw = EMPTY
     """A small JSON object that is part of the skeleton, at most `BRIEF_BYTES_MAX`."""
@@ -87,7 +88,7 @@ class Skeleton(msgspec.Struct, frozen=True, gc=False):
     role: str
     target: str | None
     time: int
-    """Milliseconds since 1970: the record's, else its id's, else 0."""
+    """Milliseconds since 1970: the record's time, else the time in its id, else 0."""
     links: dict[str, str] | None
     brief: bytes
     """JSON object; `{}` if there is none."""
@@ -100,11 +101,11 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 _envelope_decoder = msgspec.json.Decoder(Envelope)
 _json_checker = msgspec.json.Decoder(Raw)
-_by: Final = rb'\{"at":[0-9]+,"by":"([ !#-\[\]-~]*)"'  # what JSON writes as it is
+_by: Final = rb'\{"at":[0-9]+,"by":"([ !#-\[\]-~]*)"'  # characters that JSON writes unescaped
 
 
 def read_brief(skeleton: Skeleton) -> dict[str, object]:
-    """Return the brief of a record; foreign ones that are no object count as empty."""
+    """Return the brief of a record; a foreign brief that is not an object counts as empty."""
     return fields_of(decode(skeleton.brief))
 
 
@@ -161,7 +162,7 @@ def _check_json(raw: Raw, name: str) -> None:
 
 
 def _check_json_slowly(data: bytes, name: str) -> None:
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         json.loads(data.decode())
@@ -185,7 +186,7 @@ def _encode_slowly(record: Record) -> bytes:
 
 
 def decode_record(line: bytes, *, key: str = "", offset: int = 0) -> Record:
-    """Return the record of a line. Its body is not looked at: the checksum vouches for it.
+    """Return the record of a line. Its body is not parsed, since the checksum covers it.
 
     Args:
         line: Line break included.
@@ -208,7 +209,7 @@ def decode_checked(line: bytes, *, key: str = "", offset: int = 0) -> Record:
         except (ValueError, RecursionError):
             pass
         else:
-            # Not shared yet, so this is still part of making it; `replace` would cost as much as the decode.
+            # No other code has this record yet, so it may still be changed; `replace` would cost as much as the decode.
             msgspec.structs.force_setattr(record, "body", Raw(line[cut + len(_BODY) : -CHECKSUM_BYTES]))
             return record
     return _decode_slowly(line, key=key, offset=offset)
@@ -222,22 +223,22 @@ def body_of(line: bytes) -> bytes:
     """
     check_line(line)
     cut = line.find(_BODY)
-    if cut > 0 and line.count(b"{", 0, cut) == 1:  # no other object before it, so no name inside of one
+    if cut > 0 and line.count(b"{", 0, cut) == 1:  # no inner object before it, so the name is not inside of one
         return line[cut + len(_BODY) : -CHECKSUM_BYTES]
     return bytes(decode_checked(line).body)
 
 
 def has_body(line: bytes, body: bytes) -> bool:
-    """Tell whether a body, which is JSON, is that of a line, of which nothing is decoded.
+    """Return whether a line's body is `body`, which is JSON, without decoding the line.
 
-    What ends there is the last field of the outermost object: in an inner one at least a brace would follow.
+    The match is the last field of the outermost object: behind a field of an inner object a brace would follow.
     """
     return line.endswith(_BODY + body, 0, -CHECKSUM_BYTES)
 
 
 def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
-    """Decode field by field with the standard library: lone surrogates, or a `body` inside brief or links."""
-    import json  # slow to import, and what resumes a session does without
+    """Decode field by field with the standard library: for lone surrogates, or a `body` inside brief or links."""
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         spans = _spans(line.decode("utf-8", "surrogateescape"))
@@ -251,7 +252,7 @@ def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
 
 def _spans(text: str) -> dict[str, str]:
     """Return the text of each field of a JSON object without white space between its tokens."""
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     scanner = json.JSONDecoder()
     spans: dict[str, str] = {}
@@ -270,7 +271,7 @@ def _spans(text: str) -> dict[str, str]:
 def mark_of(by: str) -> str:
     """Return the mark of the position after records of the append `by`: 8 hex digits.
 
-    Diverged copies of a session have different marks at every position after the last one they share.
+    Diverged copies of a session have different marks at every position after the last record that they share.
     """
     return f"{zlib.crc32(by.encode('utf-8', 'surrogatepass')):08x}"
 

@@ -1,7 +1,8 @@
-"""What points to a record: which field of which type is a reference, and what a reader of it looks for.
+"""References to records: which field of which type is a reference, and codes for the kinds of referrers.
 
-A reference is the parent of a node, and the target of a checkpoint, note or edit. The parent of a checkpoint is none,
-nor is anything in a head record or in a record of an unknown type: nobody asks for those from the other end.
+A reference is the parent of a node, and the target of a checkpoint, note or edit. The parent of a checkpoint does not
+count as one, nor does any field of a head record or of a record of an unknown type, since no reader looks these up from
+the other end.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ HAS_PRUNE: Final = 1 << 6
 HAS_HEAD: Final = 1 << 7
 """A head record."""
 MASK_FIRST: Final = (1 << 8) - 1
-"""The bits above, which writers always knew. The others may be set where nothing of this occurs, and are taken as set
-in segments of writers that did not know them."""
+"""The bits above, which all versions of writers know. Later bits may be set though nothing of their kind occurs, and
+count as set in segments of writers that did not know them."""
 HAS_CONTEXT_EDIT: Final = 1 << 8
 """A node of the kind `context_edit`."""
 HAS_INLINE: Final = 1 << 9
-"""A checkpoint that may hold messages itself, see `treering.format.copies`."""
+"""A checkpoint that may have messages in it; see `treering.format.copies`."""
 MASK_ALL: Final = (1 << 10) - 1
 """Anything may occur."""
 
@@ -66,7 +67,7 @@ _BIT_OF_KIND: Final = {"compaction": HAS_COMPACTION, "context_edit": HAS_CONTEXT
 
 
 def code_of(type_: str, kind: str) -> int | None:
-    """Return how a record of this type and kind refers to another one, or None if it does not."""
+    """Return the code for how a record of this type and kind refers to another one; None if it does not."""
     return _BY_KIND.get((type_, kind), _BY_TYPE.get(type_))
 
 
@@ -78,7 +79,7 @@ def reference_of(skeleton: Skeleton) -> str | None:
 
 
 def mask_of(skeletons: Sequence[Skeleton]) -> int:
-    """Return the bits of what occurs among some records, but for `HAS_INLINE`, which skeletons do not tell."""
+    """Return the bits of what occurs among some records, without `HAS_INLINE`, which skeletons do not show."""
     mask = 0
     for skeleton in skeletons:
         if skeleton.type == "node":
@@ -93,12 +94,12 @@ def mask_of(skeletons: Sequence[Skeleton]) -> int:
 def rows_meant(
     references: Sequence[str | None], ids: Sequence[str], chunks: Sequence[tuple[int, int]]
 ) -> list[int | None]:
-    """Return the row that each reference means: the last one with that id in the chunk, else in the segment.
+    """Return the row that each reference points to: the last row with that id in the chunk, else in the segment.
 
-    None where that is the row itself, or no row has the id.
+    None if that is the referring row itself, or no row has the id.
 
     Args:
-        references: One of each row.
+        references: The reference of each row, or None.
         ids: The ids of these rows.
         chunks: First row and end of each chunk.
     """

@@ -7,13 +7,14 @@ power cut can leave the beginning of an append, or a hole of NULs where a block 
 never acknowledged. So:
 
 Rule 1: only whole appends count. The complete part ends after the last valid record without `more`.
-Rule 2: what follows is torn, and left out, only if a power cut explains it: it is cut off inside a line, holds a hole,
-        or ends before its append does; and all its records belong to one append. A disk writes its sectors in any
-        order, so the beginning of the append may be missing: its other records name the position of the first.
+Rule 2: the bytes after it count as torn, and are left out, only if a power cut explains them: they are cut off inside a
+        line, hold a hole, or end before their append does; and all their records belong to one append. A disk writes
+        its sectors in any order, so the beginning of the append may be missing; its other records contain the position
+        of the first one.
 Rule 3: anything else is damage to acknowledged records: CorruptError, with the offset.
 
-Latest: a frame with the card alone, small enough to be read for a list of sessions, then a frame with the body, if
-there is one, and a check frame.
+Latest: a frame with only the card, small enough to be read for a list of sessions; then a frame with the body, if there
+is one; then a check frame.
 """
 
 import re
@@ -45,13 +46,13 @@ from treering.format.record import decode_checked, decode_record, mark_behind
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most content of a register: a few of the longest records. Registers are read whole, into memory."""
 RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
-"""Part of that reserved for erasures: their list, and tombstones longer than the payloads they replace."""
+"""Part of that which is reserved for erasures: their list, and tombstones longer than the erased payloads."""
 CARD_BYTES_MAX: Final = 8192
-"""Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
+"""Most bytes of the compressed card. A listing reads this much of each session; an id of 2,000 characters fits."""
 SEGMENTS_NAMED_MAX: Final = 24
-"""Sixteen seals lie between two merges, and a few levels of merged segments before them. Each takes 25 bytes."""
+"""Enough for sixteen seals between two merges, and a few merged segments before them. A name takes 25 bytes."""
 TOMBSTONE_BYTES_MAX: Final = 240
-"""Most bytes of a tombstone of `latest` besides the name of its session; it has few fields, all of them short."""
+"""Most bytes of a tombstone of `latest` without the name of its session; it has only a few short fields."""
 FIRST_PROMPT_BYTES_MAX: Final = 200
 ROOM_BYTES: Final = REGISTER_BYTES_MAX - RESERVE_BYTES
 """Most bytes of the records in a tail, and of the body of `latest`."""
@@ -59,22 +60,22 @@ ROOM_BYTES: Final = REGISTER_BYTES_MAX - RESERVE_BYTES
 _CARD_CONTENT_BYTES_MAX: Final = 64 * 1024
 
 _LINE_FEED: Final = 0x0A  # found several times as fast as `b"\n"`
-_HOLE_BYTES_MIN: Final = 8  # inside an append holes are whole disk sectors; a single NUL is a flipped bit
+_HOLE_BYTES_MIN: Final = 8  # holes inside an append are whole disk sectors; a single NUL is a flipped bit
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which worker has a session for itself, see `treering.journal.lease`. A later version adds no fields here."""
+    """A worker's exclusive use of a session; see `treering.journal.lease`. A later version adds no fields here."""
 
     number: int = 0
     """How often the lease of this life was taken; it only rises."""
     by: str = ""
-    """The nonce of the writer that has it, which `Record.by` of its records begins with; empty: nobody has it."""
+    """The nonce of the writer that has the lease, with which its `Record.by` begins; empty if no writer has it."""
     holder: str = ""
-    """One line about that process, for people."""
+    """One line that describes that process, for people."""
     ttl: int = 0
     """Milliseconds without a sign of life after which another worker may take it."""
     renewed: int = 0
-    """How often its holder renewed it otherwise than by an append."""
+    """How often its holder renewed it without an append."""
 
 
 class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tail"):
@@ -94,11 +95,11 @@ class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     nonce: str
     """Random: no two headers are equal."""
     erasures: tuple[Erasure, ...] | UnsetType = UNSET
-    """What was erased there, one act after the other; left out if nothing was."""
+    """The acts of erasing in the session, in order; left out if there are none."""
     before: tuple[int, str] | UnsetType = UNSET
-    """(`base`, the mark there). Ignored if it names another position: then an older version rewrote the tail."""
+    """(`base`, its mark). Ignored if it names another position, since then an older version rewrote the tail."""
     lease: Lease | UnsetType = UNSET
-    """Which worker has the session for itself; left out if none ever had."""
+    """The lease of the worker with exclusive use of the session; left out if no worker ever took one."""
     unknown: Unknown | UnsetType = msgspec.field(default=UNSET, name=UNKNOWN)
     """Fields of a later version; kept when the tail is rewritten."""
 
@@ -147,12 +148,12 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     sealed: int = 0
     """The records below this position are in segments."""
     mark: str = ""
-    """The mark of the position `covers`; empty if an older version wrote this."""
+    """The mark of the position `covers`; empty if an older version wrote the card."""
     born: int = 0
     """How many records were loaded into segments before the life had a tail."""
     segments: tuple[str, ...] = ()
-    """File names of segments that held the records below `sealed` when this was written, at most
-    `SEGMENTS_NAMED_MAX`. Empty: not known, or too many. They may have been merged since."""
+    """File names of the segments that held the records below `sealed` when the card was written, at most
+    `SEGMENTS_NAMED_MAX`. Empty if they are not known or too many. They may have been merged since."""
     dead: bool = False
     lines: int = 0
     """Lines in the body."""
@@ -171,7 +172,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     head: str = ""
     """Name of the current head."""
     node: str | None = None
-    """The node it points to."""
+    """The node that the current head points to."""
     provider: str = ""
     model: str = ""
     parent_session: str | None = None
@@ -179,15 +180,15 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     task: str = ""
     status: str = ""
     max_id: str = ""
-    """Greatest of our ids in the session; new ones are made greater."""
+    """Greatest of our ids in the session; new ids are made greater."""
     marker: str = ""
-    """Its marker for lists, see `paths.Marker.text`; empty if an older version wrote this."""
+    """The session's marker for lists, see `paths.Marker.text`; empty if an older version wrote the card."""
     marked: int = 0
     """When the marker was last written, in milliseconds since 1970."""
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
     """Further facts, kept by writers that do not know them."""
     erased: tuple[tuple[int, int], ...] = ()
-    """(position, epoch). Not limited in number, so it is stored in the body: `decode_card` does not see it."""
+    """(position, epoch). Not limited in number, so it is stored in the body, and `decode_card` leaves it empty."""
     erasures: tuple[Erasure, ...] = ()
     """As in the tail; stored with `erased`."""
 
@@ -216,7 +217,7 @@ L = TypeVar("L", TailHeader, _Erased)
 
 
 def _encode_with_acts(line: L) -> bytes:
-    """Return a line as JSON, with fields of later versions in its acts of erasing."""
+    """Return a line as JSON; its acts of erasing keep fields of later versions."""
     encoded = encode_object(replace(line, erasures=UNSET))
     if isinstance(line.erasures, UnsetType):
         return encoded
@@ -249,7 +250,7 @@ def encode_tail(tail: Tail, *, compressed: bool) -> bytes:
     """Return the bytes of a tail.
 
     Raises:
-        UsageError: It is larger than a reader accepts.
+        UsageError: The tail is larger than a reader accepts.
     """
     data = _encode_header(tail.header) + b"".join(tail.lines)
     _check_writable(len(data), "tail")
@@ -267,7 +268,7 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
     Args:
         data: The whole object.
         key: For messages.
-        compressed: It is a frame. Else it is a log, whose torn end is left out.
+        compressed: The object is a frame. Otherwise it is a log, whose torn end is left out.
 
     Raises:
         CorruptError: Damage. Offsets of a compressed tail count in its content.
@@ -291,7 +292,7 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
 
 
 def _whole_appends(content: bytes, start: int, base: int, key: str) -> tuple[list[bytes], int]:
-    """Return the lines of all whole appends from `start` on, up to the first line that is not good, and their end.
+    """Return the lines of all whole appends from `start` on, up to the first line that is not whole, and their end.
 
     Raises:
         CorruptError: A valid line has the wrong position, or the records of two appends are mixed.
@@ -328,7 +329,7 @@ def _check_torn(content: bytes, start: int, first: int, key: str) -> None:
         if is_whole(piece):
             by = decode_record(piece, key=key, offset=start).by
         else:
-            # Unverified, but all it does is to say which append the damage belongs to.
+            # Not verified, but it only decides to which append the damage is attributed.
             by = match[1].decode("utf-8", "replace") if (match := re.match(_append_of, piece)) else append
         of_one_append = by == append or (not append and (not damaged or _begins_at(by, first)))
         if not of_one_append or not (is_whole(piece) or _is_torn(pieces, index)):
@@ -337,18 +338,18 @@ def _check_torn(content: bytes, start: int, first: int, key: str) -> None:
 
 
 def _begins_at(by: str, first: int) -> bool:
-    """Tell whether an append says that its first record is the one at position `first`.
+    """Return whether an append says that its first record is at position `first`.
 
-    If so, a hole in front of its lines belongs to it: nothing else was ever between it and the complete part.
+    If so, a hole in front of its lines belongs to it, since nothing else was ever between it and the complete part.
     """
     return by.count(".") == 2 and by.endswith(f".{first}")  # writer, number, position
 
 
 def _is_torn(pieces: Sequence[bytes], index: int) -> bool:
-    """Tell whether a power cut can leave this piece behind the complete part.
+    """Return whether a power cut can leave this piece behind the complete part.
 
-    It can leave a hole, a piece beside a hole, and a last line that is cut off. A single NUL inside a line, or a whole
-    line whose last byte is not a line break, is a flipped bit.
+    A power cut can leave a hole, a piece beside a hole, or a last line that is cut off. A single NUL inside a line, or
+    a whole line whose last byte is not a line break, is a flipped bit.
     """
     piece, is_last = pieces[index], index == len(pieces) - 1
     if _is_hole(piece):
@@ -396,10 +397,10 @@ def card_bytes(card: Card) -> int:
 
 
 def may_be_tombstone(size: int, session: str) -> bool:
-    """Whether a `latest` of so many bytes may be the tombstone of a session; larger ones never are."""
+    """Whether a `latest` of `size` bytes may be the tombstone of a session; a larger one never is."""
     try:
         return size <= TOMBSTONE_BYTES_MAX + len(msgspec.json.encode(session))
-    except UnicodeEncodeError:  # no session of ours has such a name
+    except UnicodeEncodeError:  # no session has such a name
         return True
 
 

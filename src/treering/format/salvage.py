@@ -1,9 +1,9 @@
-"""Read what is left of damaged objects: every line whose own checksum holds, wherever it lies.
+"""Read the remains of damaged objects: every line whose own checksum is right, wherever it is.
 
-Rule 1: a line counts only if it is whole. Its place, its neighbours and damage of the frame around it do not matter: a
-        record contains its own position.
+Rule 1: a line counts only if it is whole. Its place, its neighbours and damage of the frame around it do not matter,
+        since a record contains its own position.
 Rule 2: nothing is guessed. A line that is not whole is lost, even if most of it could be read.
-Rule 3: an object that names another session as its owner is not damaged: nothing is taken from it.
+Rule 3: an object that names another session as its owner is not damaged: nothing is read from it.
 Rule 4: damage must not cost more than a read. How much of one object is decompressed is bounded, whatever it declares.
 
 Only repairs use this. Everything else reads with the strict readers, which notice missing parts.
@@ -28,8 +28,8 @@ from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
 from treering.kinds import Kind
 
 _MAGIC: Final = (0xFD2FB528).to_bytes(4, "little")
-_STEP_BYTES: Final = 64  # fed at a time, so that output before the damage is kept, and bounded
-_STARTS_MAX: Final = 16  # candidates tried in one line; each takes a checksum of the rest of the line
+_STEP_BYTES: Final = 64  # decompressed at a time, so that output before the damage is kept, and bounded
+_STARTS_MAX: Final = 16  # candidates tried in one line; each costs a checksum of the rest of the line
 _record_start = re.compile(rb'\{"at":[0-9]+,"by":"')
 _header_decoder = msgspec.json.Decoder(TailHeader)
 
@@ -40,13 +40,13 @@ class Salvaged(msgspec.Struct, frozen=True):
     lines: dict[int, bytes]
     """Record lines by position."""
     errors: tuple[CorruptError, ...] = ()
-    """What is wrong with it, frame by frame."""
+    """The errors in it, frame by frame."""
     lost: dict[int, str] = {}
     """Ids of lost records that the index still lists, by position."""
 
 
 def salvage_lines(content: bytes) -> dict[int, bytes]:
-    """Return the whole record lines in some text, by position; of two at one position the later one.
+    """Return the whole record lines in some text, by position; if two have one position, the later one.
 
     A line may stand anywhere: behind a hole, or behind a torn line whose line break is lost.
     """
@@ -91,10 +91,10 @@ def salvage_card(data: bytes, *, key: str) -> Card | None:
 
 
 def salvage_content(data: bytes, *, bytes_max: int = REGISTER_BYTES_MAX) -> bytes:
-    """Return what can be decompressed of an object, frame after frame; of a damaged frame what lies before the damage.
+    """Return the content that can be decompressed, frame after frame; of a damaged frame the part before the damage.
 
     Args:
-        data: All of it.
+        data: The whole object.
         bytes_max: Most bytes to return.
     """
     parts: list[bytes] = []
@@ -108,7 +108,7 @@ def salvage_content(data: bytes, *, bytes_max: int = REGISTER_BYTES_MAX) -> byte
 
 
 def _frame_content(data: bytes, offset: int, bytes_max: int) -> tuple[bytes, int]:
-    """Return the content of what looks like a frame, and where to look for the next one."""
+    """Return the content of bytes that look like a frame, and the offset to look for the next one from."""
     try:
         frame = frame_at(data, offset, key="")
     except CorruptError:
@@ -121,12 +121,12 @@ def _frame_content(data: bytes, offset: int, bytes_max: int) -> tuple[bytes, int
 
 
 def _without_checksum(data: bytes, frame: Frame) -> bytes:
-    """The bytes of a frame up to its checksum, which would only say that it is damaged."""
+    """The bytes of a frame up to its checksum, which would only show that it is damaged."""
     return data[frame.offset : frame.end - CHECKSUM_BYTES]
 
 
 def _beginning(data: bytes, bytes_max: int) -> bytes:
-    """Decompress as far as it goes."""
+    """Decompress up to the first error."""
     reader = zstandard.ZstdDecompressor(max_window_size=REGISTER_BYTES_MAX).decompressobj()
     parts: list[bytes] = []
     size = 0
@@ -142,10 +142,10 @@ def _beginning(data: bytes, bytes_max: int) -> bytes:
 
 
 def salvage_segment(data: bytes, *, key: str) -> Salvaged:
-    """Return what can be read of a damaged segment: frame by frame, or line by line where its index is lost.
+    """Return the readable lines of a damaged segment: frame by frame, or line by line if its index is lost.
 
     Raises:
-        FormatVersionError: A newer version wrote it; it may be sound.
+        FormatVersionError: A newer version wrote it; it may be undamaged.
     """
     try:
         footer = read_footer(data, len(data), key=key)
@@ -171,7 +171,7 @@ def salvage_segment(data: bytes, *, key: str) -> Salvaged:
 
 
 def _ids(data: bytes, index: SegmentIndex, errors: list[CorruptError]) -> dict[int, str]:
-    """Return the ids that the sound chunks of an index tell, by position; errors of the others are added."""
+    """Return the ids in the undamaged chunks of an index, by position; adds the errors of the others to `errors`."""
     ids: dict[int, str] = {}
     for span in index.chunks:
         try:

@@ -3,17 +3,17 @@
     frame | frame | ... | parts of the index (skippable frame) | index (skippable frame) | seek table (skippable frame)
 
 Rule 1: frames hold whole lines, up to about 1 MiB of them, so `zstdcat | jq .` and any seekable reader can use them.
-Rule 2: the parts hold the skeletons of all records, by chunks, and what points where; the index holds the place of each
-        frame and each part. They are at the end of the object, so a graph is read without any body, and a page of it
-        without the rest of the graph.
-Rule 3: every byte is covered. The index carries a CRC-32 of each compressed frame and each part; a CRC-32 before it
-        covers the index and the seek table; the sizes must add up to the size of the object. The eight bytes before the
-        parts, which only other programs read, are compared when the whole segment is read.
+Rule 2: the parts hold the skeletons of all records, by chunks, and the references between them; the index holds the
+        place of each frame and each part. They are at the end of the object, so a graph can be read without any body,
+        and a page of it without the rest of the graph.
+Rule 3: checksums cover every byte. The index carries a CRC-32 of each compressed frame and each part; a CRC-32 before
+        it covers the index and the seek table; the sizes must add up to the size of the object. The eight bytes before
+        the parts, which only other programs read, are compared when the whole segment is read.
 
 The seek table is the one of zstd's "seekable format" 0.1.0 (facebook/zstd, contrib/seekable_format), with checksums.
 It lists the parts and the index, too, as frames without content.
 
-In version 1 of the index it holds the columns of all records itself, and there are no parts.
+In version 1 the index itself holds the columns of all records, and there are no parts.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from treering.format.references import MASK_ALL, MASK_FIRST
 from treering.kinds import Kind
 
 FRAME_BYTES: Final = 1024 * 1024
-"""Most content of a frame of several lines. Smaller frames compress worse, larger ones cost more to read one line."""
+"""Most content of a frame of several lines. Smaller frames compress worse; in larger ones reading a line costs more."""
 SEGMENT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Most content of a segment; a merge or a whole read holds that much in memory."""
+"""Most content of a segment; a merge or a read of the whole segment holds that much in memory."""
 FOOTER_GUESS_BYTES: Final = 32 * 1024
-"""Bytes to read from the end at first: the index, and the parts that describe the last 2,000 records or so."""
+"""Bytes to read first from the end: the index, and the parts that describe the last 2,000 records or so."""
 ROW_GUESS_BYTES: Final = 36
-"""Bytes to read for each record where all parts are wanted; they take 14 to 32, and in segments of a few rows 50."""
+"""Bytes to read per record for all parts; these take 14 to 32 bytes, and 50 in segments of a few rows."""
 
 _INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 INDEX_VERSION: Final = 2
@@ -69,7 +69,7 @@ _WITH_CHECKSUMS: Final = 0x80
 _TABLE_ENTRY: Final = struct.Struct("<III")  # compressed size, content size, checksum
 _TABLE_FOOTER: Final = struct.Struct("<IBI")  # number of entries, flags, magic
 _SKIPPABLE_HEADER_BYTES: Final = 8
-_EMPTY_CHECKSUM: Final = 0x51D8E999  # lower half of the XXH64 of nothing
+_EMPTY_CHECKSUM: Final = 0x51D8E999  # lower half of the XXH64 of empty content
 
 
 class _FrameEntry(NamedTuple):
@@ -86,7 +86,7 @@ class _Version(msgspec.Struct):
 
 
 class _Index1(msgspec.Struct, kw_only=True):
-    """The index in version 1: one chunk, without what points where."""
+    """The index in version 1: one chunk, without references."""
 
     treering: int
     first: int
@@ -104,7 +104,7 @@ class _Index(msgspec.Struct, kw_only=True):
     owner: str | UnsetType = UNSET
     odd: bool
     told: Annotated[int, msgspec.Meta(ge=0)] = MASK_FIRST
-    """The bits of what occurs in chunks that its writer knew."""
+    """The bits of `ChunkEntry.mask` that its writer knew."""
     frames: list[_FrameEntry]
     chunks: list[ChunkEntry]
     outside: list[OutsideEntry]
@@ -129,14 +129,14 @@ def build_segment(
 
     Args:
         lines: At least one.
-        key: Its key. The segment stores its owner, so that it is refused under the key of another session.
-        skeletons: Those of the lines, if the caller made both from the same records; by default each line is checked
-            and decoded.
+        key: The segment's key. The segment stores its owner, so that it is refused under the key of another session.
+        skeletons: The skeletons of the lines, if the caller made both from the same records; by default each line is
+            checked and decoded.
         doubtful: An id of these records may occur in other segments of the session as well.
-        level: Of the compression of the lines.
+        level: Compression level for the lines.
 
     Raises:
-        UsageError: There are none, too many bytes of them, or positions do not follow each other.
+        UsageError: There are no lines, they have too many bytes, or their positions do not follow each other.
         CorruptError: A line is damaged; `offset` counts from the first line.
     """
     if not lines or sum(map(len, lines)) > SEGMENT_BYTES_MAX:
@@ -171,22 +171,22 @@ def build_segment(
 def replace_lines(
     data: bytes, index: SegmentIndex, changed: Mapping[int, Callable[[bytes], bytes]], *, key: str
 ) -> bytes:
-    """Return a segment with other lines at some positions: only frames and chunks that hold one of them are made anew.
+    """Return a segment with new lines at some positions. Only the frames and chunks that hold them are made anew.
 
     Args:
         data: The whole segment.
         index: Its index, of version 2.
-        changed: What to make of the lines, by position. They stay the same but for their brief and body.
-        key: The key of the new one, which may be of another session.
+        changed: Functions that return the new lines, by position. Only brief and body may differ.
+        key: The key of the new segment, which may be in another session.
 
     Raises:
-        CorruptError: A frame or part is damaged, also one that stays as it is.
+        CorruptError: A frame or part is damaged; also raised for those that are copied unchanged.
     """
     touched = {index.frame_of(at): None for at in changed}
     rows: dict[int, Skeleton] = {}
     inline: list[int] = []
     frames: list[tuple[bytes | memoryview, _FrameEntry]] = []
-    view = memoryview(data)  # frames that stay are many megabytes: they are moved once
+    view = memoryview(data)  # unchanged frames are many megabytes: copy them only once
     for span in index.frames:
         frame: bytes | memoryview = view[span.start : span.end]
         size, crc = span.content_size, span.crc
@@ -225,7 +225,7 @@ def replace_lines(
 def _with_rows(
     data: bytes, index: SegmentIndex, rows: Mapping[int, Skeleton], inline: Collection[int]
 ) -> tuple[list[bytes], Lists]:
-    """Return the parts of an index with other briefs and lengths at some positions, and what lists them."""
+    """Return the parts of an index with new briefs and lengths at some positions, and their entries."""
     lists = lists_of(index)
     touched = {index.chunk_of(at): None for at in rows}
     parts: list[bytes] = []
@@ -250,13 +250,13 @@ def _skeletons(lines: Iterable[bytes], *, key: str = "") -> list[Skeleton]:
 
 
 def _inline(lines: Sequence[bytes], skeletons: Sequence[Skeleton]) -> list[int]:
-    """Return the rows of checkpoints that may hold messages themselves."""
+    """Return the rows of checkpoints that may have messages in them."""
     pairs = zip(lines, skeletons, strict=True)
     return [row for row, (line, skeleton) in enumerate(pairs) if may_hold_messages(skeleton.type, line)]
 
 
 def _groups(lines: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
-    """Yield the lines of each frame; a line longer than a frame has one to itself."""
+    """Yield the lines of each frame; a line longer than `FRAME_BYTES` has a frame of its own."""
     start = size = 0
     for row, line in enumerate(lines):
         if size and size + len(line) > FRAME_BYTES:
@@ -274,7 +274,7 @@ def _encode_footer(
     Args:
         index: The index.
         frames: The frames before it, with the sizes of their contents.
-        skipped: The sizes of frames without content between those and the index.
+        skipped: The sizes of frames without content between these frames and the index.
     """
     packed = compress(msgspec.msgpack.encode(index))
     index_size = _SKIPPABLE_HEADER_BYTES + CHECKSUM_BYTES + len(packed)
@@ -284,7 +284,7 @@ def _encode_footer(
 
 
 def _encode_table(frames: Iterable[tuple[bytes | memoryview, int]], skipped: Iterable[int]) -> bytes:
-    """Return the seek table for frames, given with the sizes of their contents, and for those without content."""
+    """Return the seek table for frames, given with their content sizes, and for skippable frames of some sizes."""
     entries = [  # a frame ends in the lower half of the XXH64 of its content
         _TABLE_ENTRY.pack(len(frame), size, int.from_bytes(frame[-CHECKSUM_BYTES:], "little")) for frame, size in frames
     ]
@@ -296,7 +296,8 @@ def read_footer(suffix: bytes, size: int, *, key: str) -> SegmentIndex | int:
     """Decode the footer of a segment, or return how many of its last bytes are needed for that.
 
     Args:
-        suffix: The last bytes of the segment, best `FOOTER_GUESS_BYTES` or more; all of it if it is shorter.
+        suffix: The last bytes of the segment, preferably `FOOTER_GUESS_BYTES` or more; the whole segment if it is
+            shorter.
         size: Bytes of the whole segment.
         key: For messages.
 
@@ -346,7 +347,7 @@ def _parts_size(index: SegmentIndex) -> int:
 
 
 def _index_1(index: _Index1, frames: tuple[FrameSpan, ...], key: str) -> SegmentIndex:
-    """Return an index of version 1: all rows are one chunk, and the rest is computed from it when it is asked for."""
+    """Return an index of version 1: all rows are one chunk, from which the other parts are computed on demand."""
     rows = sum(frame.rows for frame in frames)
     foreign = bool(index.columns.ids.foreign)
     return SegmentIndex(
@@ -433,7 +434,7 @@ def frame_lines(content: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     """Return the lines of the content of a frame, line breaks included.
 
     Raises:
-        CorruptError: There are more or fewer than the index says.
+        CorruptError: The number of lines differs from the index.
     """
     lines = split_lines(content)
     if len(lines) != span.rows or not content.endswith(b"\n"):

@@ -1,7 +1,7 @@
-"""The skeletons of a session, held by column: a `Skeleton` is made of a row when that is looked at.
+"""The skeletons of a session, held by column: the `Skeleton` of a row is made when the row is read.
 
 A row is the index of a record in the sequence. Sealed records come first, as the chunks of segments, and their rows are
-their positions; records behind them are added one by one.
+their positions; later records are added one by one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from treering.format.erasure import NONE, Burials
 from treering.format.record import Skeleton
 
 SINGLES_MAX: Final = 32
-"""How many rows of a chunk are made one by one; who asks for more gets all of them made and kept."""
+"""How many rows of a chunk are made one by one; after that, all rows of the chunk are made and kept."""
 
 
 _FIRST: Final = array("b", [0])
 
 
 class _Piece:
-    """The rows of a chunk that were taken."""
+    """The rows of a chunk that belong to the sequence."""
 
     __slots__ = ("chunk", "end", "first", "made", "singles")
 
@@ -44,10 +44,10 @@ class Skeletons(Sequence[Skeleton]):
 
     Args:
         skeletons: The first ones.
-        burials: What was erased of the records in chunks.
+        burials: The erasures to apply to the records in chunks.
 
     Raises:
-        CorruptError: Columns of a chunk contradict each other. Looking at an item may raise it, too.
+        CorruptError: Columns of a chunk contradict each other. Reading an item may raise it, too.
     """
 
     def __init__(self, skeletons: Iterable[Skeleton] = (), *, burials: Burials = NONE) -> None:
@@ -56,11 +56,11 @@ class Skeletons(Sequence[Skeleton]):
         self.names: list[Name] = []
         """The different (type, kind, role, head, critical)."""
         self.codes: bytearray | array[int] = bytearray()
-        """By row: its index in `names`. Bytes as long as these suffice: they are mapped all at once."""
+        """By row: its index in `names`. Bytes while these suffice, since they can be mapped all at once."""
         self.parents = array("i")
-        """By row: a row with the id that it has for a parent; the row itself if it has none, or one in `outside`."""
+        """By row: a row whose id is this row's parent; the row itself if it has no parent, or a parent in `outside`."""
         self.outside: list[tuple[int, str]] = []
-        """Rows whose parents have to be looked for, and the ids of these."""
+        """Rows whose parents still have to be looked up, and the ids of these parents."""
         self.ahead = False
         """Some of `parents` are behind their children."""
         self._code_of: dict[Name, int] = {}
@@ -74,7 +74,7 @@ class Skeletons(Sequence[Skeleton]):
     # adding
 
     def add_chunk(self, chunk: Chunk, end: int) -> None:
-        """Add the records of a chunk that come next, up to position `end`; no single one was added yet."""
+        """Add the next records, up to position `end`, from a chunk; no single record may have been added before."""
         end = min(chunk.first + len(chunk), end)
         if len(self) >= end:
             return
@@ -99,7 +99,7 @@ class Skeletons(Sequence[Skeleton]):
         self._sealed = end
 
     def _add_codes(self, known: Sequence[int], codes: array[int]) -> None:
-        """Add the codes of rows, of which `known` tells what they are here."""
+        """Add the codes of rows; `known` maps each to its code in this sequence."""
         if len(self.names) > 256 and isinstance(self.codes, bytearray):
             self.codes = array("I", list(self.codes))
         if isinstance(self.codes, bytearray) and codes.itemsize == 1:
@@ -116,7 +116,7 @@ class Skeletons(Sequence[Skeleton]):
         """Add the next record.
 
         Raises:
-            UsageError: Its position is not above the one before.
+            UsageError: Its position is not above the previous one.
         """
         before = self.end - 1
         if skeleton.at <= before:
@@ -199,7 +199,7 @@ class Skeletons(Sequence[Skeleton]):
         return list(compress(range(first, len(self)), chosen)) if chosen else []
 
     def chosen(self, matches: Callable[[Name], bool], first: int = 0) -> bytes:
-        """Return for each row from `first` on whether its name matches, as 1 or 0; nothing if no name at all does."""
+        """Return for each row from `first` on whether its name matches, as 1 or 0; empty if no name matches."""
         wanted = bytes(map(matches, self.names))
         if not any(wanted):
             return b""
@@ -208,7 +208,7 @@ class Skeletons(Sequence[Skeleton]):
             return bytes(codes.translate(wanted.ljust(256)))
         return bytes(map(wanted.__getitem__, codes))
 
-    # columns that few ask for
+    # columns that are rarely needed
 
     def times(self) -> list[int]:
         """Return the times of all rows."""
@@ -234,7 +234,7 @@ class Skeletons(Sequence[Skeleton]):
         return found + [self._later[row - self._sealed].target for row in rows[first:]]
 
     def parent_ids(self, rows: Sequence[int]) -> list[str | None]:
-        """Return the parents of some rows, which are in order, as their records have them."""
+        """Return the ids of the parents of some rows, which are in order, as stored in their records."""
         above = [*map(self.parents.__getitem__, rows)]
         found: list[str | None] = [*map(self.ids.__getitem__, above)]
         for place in compress(range(len(rows)), map(eq, above, rows)):
@@ -252,7 +252,7 @@ class Skeletons(Sequence[Skeleton]):
 
 
 def _targets(piece: _Piece, rows: Sequence[int], ids: Sequence[str]) -> list[str | None]:
-    """Return the targets of some rows of a piece, where `ids` are those of all rows."""
+    """Return the targets of some rows of a piece, where `ids` are the ids of all rows."""
     start = piece.chunk.first
     places, outside, _ = piece.chunk.targets()
     meant = list(map(places.__getitem__, map(sub, rows, repeat(start))))

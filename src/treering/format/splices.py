@@ -1,4 +1,4 @@
-"""Find what changed in a list: which items were replaced, added and removed, in O(n log n)."""
+"""Find the changes of a list: which items were replaced, added and removed, in O(n log n)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ P = TypeVar("P")
 
 
 def splice_diff(old: Sequence[P], new: Sequence[P]) -> list[tuple[int, int, tuple[P, ...]]]:
-    """Return what turns `old` into `new`: splices at ascending, not overlapping indices of `old`.
+    """Return the splices that turn `old` into `new`, at ascending, not overlapping indices of `old`.
 
     Equal ends are cut off; between them, items of both lists are aligned by their longest increasing subsequence (as
     patience diff does). A moved or repeated item may be written again; the result is exact in any case.
@@ -25,7 +25,7 @@ def splice_diff(old: Sequence[P], new: Sequence[P]) -> list[tuple[int, int, tupl
         end += 1
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     gone = old.index(new[0]) if new and new[0] in old else 0
-    if gone and old[gone:] == new[: len(old) - gone]:  # a window that moves on loses its first items, and gets new ones
+    if gone and old[gone:] == new[: len(old) - gone]:  # a sliding window loses its first items, and gets new ones
         return [(start, gone, ()), (start + len(old), 0, tuple(new[len(old) - gone :]))]
     splices: list[tuple[int, int, tuple[P, ...]]] = []
     there = here = 0
@@ -37,7 +37,7 @@ def splice_diff(old: Sequence[P], new: Sequence[P]) -> list[tuple[int, int, tupl
 
 
 def _aligned(old: Sequence[P], new: Sequence[P]) -> list[tuple[int, int]]:
-    """Return index pairs of equal items, ascending on both sides, as many as there can be among unique items."""
+    """Return index pairs of equal items, ascending on both sides, the most that are possible among unique items."""
     places = {item: index for index, item in enumerate(old)}
     pairs = [(places[item], index) for index, item in enumerate(new) if item in places]
     return _increasing(pairs)

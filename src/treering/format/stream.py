@@ -4,8 +4,9 @@
     {"by":"5f1c9a....1","pieces":[{"text":"Hel"}],"_c":"90f1c2ab"}
     {"by":"5f1c9a....2","pieces":[{"text":"lo"}],"closed":true,"_c":"07c3f1d2"}
 
-The first line names the stream. Each further line is one write: whole, or not there. It names its writer, and holds
-what was written since the line before. A closed chunk is never written again; the next one has the next number.
+The first line names the stream. Each further line is one write, which exists as a whole or not at all. It names its
+writer, and holds the pieces since the previous line. A closed chunk is never written again; the next one has the next
+number.
 
 On a disk a chunk is a log that is appended to. Elsewhere it is one object that is replaced, compressed as the tail is.
 """
@@ -31,9 +32,9 @@ from treering.format.line import (
 from treering.kinds import Kind
 
 CHUNK_BYTES_CLOSE: Final = 64 * 1024
-"""A write that makes a chunk so large closes it: where objects are replaced, each write sends the chunk again."""
+"""A write that makes a chunk this large closes it, since on an object store each write sends the chunk again."""
 CHUNK_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A reader accepts no more. One write is as large as what waits to be written."""
+"""Readers refuse larger chunks. One write holds all pieces that wait to be written, so chunks can be large."""
 TEXT, THINKING, TOOL_CALL = "text", "thinking", "tool_call"
 """Kinds of parts."""
 
@@ -48,27 +49,28 @@ class PieceForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: str = ""
     """Id of a tool call."""
     name: str = ""
-    """Of the tool."""
+    """Name of the tool."""
     signature: str = ""
-    """Of thinking: it is known when that ends."""
+    """Signature of thinking, which is known at its end."""
     begins: bool = False
     """The piece is the first one of its part."""
 
     @property
     def length(self) -> int:
-        """How far an offset moves over it: a character each, one for a beginning, one for a signature.
+        """How far the piece moves an offset: one for each character, for the beginning of a part, and for a signature.
 
-        Only the beginning of an answer as text takes no place: so the offset is the index, where there is text alone.
+        The beginning of the first part counts nothing if it is text. So in an answer of one text, offsets are character
+        indexes.
         """
         return self.leads + len(self.text) + bool(self.signature)
 
     @property
     def leads(self) -> int:
-        """What of it comes before the text: 1 for the beginning of a part, else 0."""
+        """The length in front of the text: 1 for the beginning of a part that counts, else 0."""
         return int(self.begins and not (self.part == 0 and self.kind == TEXT))
 
     def behind(self, length: int) -> PieceForm | None:
-        """What is left of the piece behind its first `length` places; None: nothing."""
+        """The rest of the piece behind its first `length` places; None if nothing is left."""
         if length <= 0:
             return self
         if length >= self.length:
@@ -82,9 +84,9 @@ class ChunkHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     stream: str
     """The id of the stream, and of the node that it becomes."""
     number: int
-    """Counted from 0."""
+    """Number of the chunk, from 0."""
     offset: int
-    """Of its first piece."""
+    """Offset of its first piece."""
     nonce: str
     """Random: no two headers are equal."""
     ttl: int
@@ -92,15 +94,15 @@ class ChunkHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
 
 
 class ChunkLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One write. Without pieces it says that its writer lives, or that another one goes on."""
+    """One write. Without pieces it is a sign of life, or shows that another writer took over."""
 
     by: str
-    """`<writer>.<number>`: random digits of the writer, and a number that it counts."""
+    """`<writer>.<number>`: random digits of the writer, and its number of the write."""
     pieces: tuple[PieceForm, ...] = ()
     failed: str | None = None
-    """The writer gave up, and why. Another one may go on."""
+    """The reason why the writer gave up, or None. Another writer may take over."""
     closed: bool = False
-    """The last line of the chunk; a further one may follow."""
+    """This is the last line of the chunk; another chunk may follow."""
 
     @property
     def writer(self) -> str:
@@ -115,13 +117,13 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     lines: Sequence[bytes] = ()
     """The lines behind the header, line breaks included."""
     writes: Sequence[ChunkLine] = ()
-    """The same, decoded."""
+    """The decoded lines."""
     torn: bool = False
-    """A line at the end of the log was cut off; it was not acknowledged, and is not among these."""
+    """A line at the end of the log was cut off; it was not acknowledged, and is not in `lines`."""
 
     @property
     def closed(self) -> bool:
-        """Nothing is added any more."""
+        """No line can be added any more."""
         return bool(self.writes) and self.writes[-1].closed
 
     @property
@@ -155,7 +157,8 @@ def decode_chunk(data: bytes, *, key: str, compressed: bool) -> Chunk:
     Args:
         data: The whole object.
         key: For messages.
-        compressed: It is a frame. Else it is a log, whose torn end is left out: it was not acknowledged.
+        compressed: The object is a frame. Otherwise it is a log, whose torn end is left out, since it was not
+            acknowledged.
 
     Raises:
         CorruptError: Damage.
@@ -187,7 +190,7 @@ def _whole(lines: Sequence[bytes], *, key: str, offset: int, torn: bool) -> tupl
 
 
 def joined(pieces: Iterable[PieceForm]) -> list[PieceForm]:
-    """Return pieces with those that continue each other as one: it costs less, and says the same."""
+    """Return the same pieces with pieces that continue each other joined, which takes less space."""
     found: list[PieceForm] = []
     texts: list[str] = []
     for piece in pieces:
@@ -205,12 +208,12 @@ def joined(pieces: Iterable[PieceForm]) -> list[PieceForm]:
 
 
 def pieces_behind(pieces: Iterable[PieceForm], at: int, offset: int) -> list[tuple[int, PieceForm]]:
-    """Return what of some pieces is behind an offset, each with its own offset.
+    """Return the pieces, or their parts, that are behind an offset, each with its own offset.
 
     Args:
         pieces: In their order.
-        at: The offset of the first one.
-        offset: Where to begin.
+        at: The offset of the first piece.
+        offset: The offset to begin at.
     """
     found: list[tuple[int, PieceForm]] = []
     for piece in pieces:

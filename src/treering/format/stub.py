@@ -1,8 +1,8 @@
 """The message that a model sees in place of an erased one: its role, and the tool calls it makes or answers.
 
 Providers refuse a conversation in which a tool call has no result or a result no call. The other half of such a pair
-names the call anyway, so its id reveals nothing new; and the name of a tool comes from the agent, not from the user. So
-ids and names of tools stay, if they are short words, and nothing else.
+contains the call's id anyway, so that id reveals nothing new; and the name of a tool comes from the agent, not from the
+user. So only ids and names of tools stay, if they are short words.
 
 The shapes are those of the chat APIs of OpenAI (`tool_calls`, `tool_call_id`, `function_call_output`), of Anthropic
 (`tool_use`, `tool_result`), and in camel case (`toolCall`, `toolResult`).
@@ -29,12 +29,12 @@ def stub_of(body: bytes, role: str) -> dict[str, object]:
     """Return the message that stands for an erased one.
 
     Args:
-        body: Of the record: its payload as JSON.
-        role: Of the record; used if the payload has none.
+        body: The body of the record: its payload as JSON.
+        role: The role of the record; used if the payload has none.
     """
     try:
         payload = decode(split_source(body)[1])
-    except (TreeringError, ValueError):  # of a later version
+    except (TreeringError, ValueError):  # a later version wrote it
         payload = None
     if not isinstance(payload, dict):
         return {"role": role or "user", "content": NOTE}
@@ -65,12 +65,12 @@ def _content(content: object, *, has_calls: bool) -> object:
     if not pairs:
         return NOTE
     note = [{"type": "text", "text": NOTE}] if len(pairs) < len(content) else []
-    answers = any(key in pairs[0] for key in _CALL_ID)  # have to come first
+    answers = any(key in pairs[0] for key in _CALL_ID)  # these have to come first
     return [*pairs, *note] if answers else [*note, *pairs]
 
 
 def _pair(part: object) -> dict[str, object] | None:
-    """What is left of a tool call or a tool result; None for everything else."""
+    """The part of a tool call or a tool result that stays; None for everything else."""
     if not isinstance(part, dict):
         return None
     answers = any(_is_word(part.get(key)) for key in _CALL_ID)

@@ -1,6 +1,7 @@
-"""Python values as JSON and back, exactly, or not at all.
+"""Convert Python values to JSON and back: exactly, or with an error.
 
-JSON values stand for themselves. What JSON lacks is a tag, an object whose first key begins with `$`:
+JSON values stand for themselves. Values that JSON lacks are written as a tag, an object whose first key begins with
+`$`:
 
 | tag                                         | stands for                                                            |
 |---------------------------------------------|-----------------------------------------------------------------------|
@@ -18,7 +19,7 @@ JSON values stand for themselves. What JSON lacks is a tag, an object whose firs
 | `{"$blob":"<sha256>",...}`                  | a part stored elsewhere, see `treering.format.blobs`                  |
 
 A datetime or time in the second of two equal hours (`fold`) is `[text, 1]`. Everything else is refused, also subclasses
-of these types: an IntEnum that came back as an int would have changed without an error.
+of these types: an IntEnum would come back as an int, changed without an error.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from treering.errors import CorruptError, FormatVersionError, UsageError
 from treering.format.blobs import FORMS, BlobRef
 
 DEPTH_MAX: Final = 100
-"""Most containers around any part. At 4 stack frames for each this stays well inside Python's limit of 1,000 frames."""
+"""Most containers around any part. At 4 stack frames each, this stays well within Python's limit of 1,000 frames."""
 INTEGER_MAX: Final = 2**53 - 1
 """Greatest integer that every JSON reader keeps (RFC 8259, section 6)."""
 
 Fields = dict[str, Any]
-"""Those of a JSON object. Foreign, so nothing is known about their types."""
+"""The fields of a JSON object from outside, whose types are not known."""
 
 _PATCH: Final = b'{"$patch":["'
 _sha256 = "[0-9a-f]{64}"
@@ -54,13 +55,13 @@ def encode(value: object) -> bytes:
     """Return `value` as JSON on one line.
 
     Raises:
-        UsageError: It holds something that would not come back as it is; the message names its path and type.
+        UsageError: A part of it could not be restored exactly; the message names its path and type.
     """
     try:
         if _is_itself(value, DEPTH_MAX):
             return _encoder.encode(value)
     except (UnicodeEncodeError, RecursionError):
-        pass  # lone surrogates; or the path to what is nested too deep is to be told
+        pass  # lone surrogates; or nested too deep, and the error below names the path
     try:
         return _encoder.encode(_tag(value, DEPTH_MAX))
     except _Refused as refused:
@@ -73,20 +74,20 @@ def encode(value: object) -> bytes:
 
 
 def decode(raw: bytes | Raw) -> object:
-    """Return the value that `encode` was given; blobs come as `BlobRef`.
+    """Return the value that was given to `encode`; blobs come as `BlobRef`.
 
-    Also reads JSON of other writers that is not strict: lone surrogates, `NaN`, numbers beyond a float's range.
+    Also reads JSON of other programs that is not strict: lone surrogates, `NaN`, numbers beyond a float's range.
 
     Raises:
-        CorruptError: It is not JSON, or a tag holds what it should not.
-        FormatVersionError: It holds a tag that we do not know.
+        CorruptError: It is not JSON, or the content of a tag is invalid.
+        FormatVersionError: It holds an unknown tag.
     """
     data = bytes(raw)
     try:
         tree = _decoder.decode(data)
     except (ValueError, RecursionError):
         tree = _load_slowly(data)
-    if b"$" not in data or b'"$' not in data:  # one byte is found in a fraction of the time
+    if b"$" not in data or b'"$' not in data:  # searching for one byte is several times as fast
         return tree
     try:
         return _untag(tree)
@@ -95,7 +96,7 @@ def decode(raw: bytes | Raw) -> object:
 
 
 def is_patch(raw: bytes) -> bool:
-    """Tell whether JSON is no value, but what changed in one; see `treering.format.patch`."""
+    """Return whether JSON is a patch and not a value; see `treering.format.patch`."""
     return raw.startswith(_PATCH)
 
 
@@ -105,7 +106,7 @@ def fields_of(value: object) -> Fields:
 
 
 def _load_slowly(data: bytes) -> Any:
-    import json  # slow to import, and what resumes a session does without
+    import json  # slow to import, and resuming a session does not need it
 
     try:
         return json.loads(data.decode())
@@ -124,7 +125,7 @@ class _Refused(Exception):  # noqa: N818  # becomes a UsageError when its path i
 
 
 def _is_itself(value: Any, depth: int) -> bool:
-    """Tell whether a value is JSON as it is, but for lone surrogates in it. Most are, and need not be copied."""
+    """Return whether a value, apart from lone surrogates, is JSON as it is. Most values are, and need not be copied."""
     parts: Iterable[Any] = (value,)
     if type(value) is dict:
         for key in value:
@@ -133,7 +134,7 @@ def _is_itself(value: Any, depth: int) -> bool:
         parts = value.values()
     elif type(value) is list:
         parts = value
-    for part in parts:  # every value of every record comes by here
+    for part in parts:  # this loop runs for every value of every record
         kind = type(part)
         if kind is str:
             continue
@@ -146,7 +147,7 @@ def _is_itself(value: Any, depth: int) -> bool:
 
 
 def _is_json(value: Any) -> bool:
-    """Tell whether a value that is no text and no container is JSON as it is."""
+    """Return whether a value that is neither text nor container is JSON as it is."""
     if type(value) is int:
         return -INTEGER_MAX <= value <= INTEGER_MAX
     return value is None or type(value) is bool or (type(value) is float and math.isfinite(value))
@@ -221,7 +222,7 @@ def _tag_dict(value: dict[object, object], depth: int) -> object:
     for key, item in value.items():
         if type(key) is not str or key[:1] == "$" or not (key.isascii() or _tag_str(key, 0) is key):
             return {"$map": [_tag_pair(key, item, depth) for key, item in value.items()]}
-        # Most values are plain text, and every call in here is made for each of them.
+        # Most values are plain text, and this loop runs for each of them.
         tagged[key] = item if type(item) is str and item.isascii() else _tag_entry(key, item, depth)
     return tagged
 
@@ -333,7 +334,7 @@ def _unknown(message: str) -> FormatVersionError:
 
 
 def _encode_base64(data: bytes) -> str:
-    import base64  # few sessions need it, and what resumes one does without
+    import base64  # few sessions need it, and resuming does not
 
     return base64.b64encode(data).decode()
 

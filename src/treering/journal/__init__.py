@@ -1,13 +1,12 @@
 """The journal of one session: two swapped registers and immutable segments. No I/O, only protocols.
 
-`register` compares and swaps one object, and bounds how often that is tried again; everything else uses it. `view`
-holds what a process knows of a session; `resume` reads it, `append` adds records, `cover` seals and closes, `read`
-walks all records and `rows` looks at single ones, `watch` follows it, `merge` tidies segments, `life` creates and
-deletes, `lease` gives one worker the session for itself, `stream` keeps the pieces of an
-answer while it is written. The rules they keep stand in `docs/reference/journal.md`, each with the mutant that breaks
-when it is removed.
+`register` compares and swaps one object, and bounds the number of attempts; all other modules use it. `view` holds the
+registers as one process read them; `resume` reads it, `append` adds records, `cover` seals and closes, `read` walks all
+records and `rows` looks at single ones, `watch` follows it, `merge` tidies segments, `life` creates and deletes,
+`lease` gives one worker exclusive use of the session, `stream` stores the pieces of an answer while it is written. The
+rules that they follow are in `docs/reference/journal.md`, each with the mutant that breaks it.
 
-Who resumes needs few of them: those that it does without are imported when they are first used, as `journal.append`.
+Resuming needs few of these modules. The others are imported when they are first used, as `journal.append`.
 """
 
 from __future__ import annotations

@@ -5,14 +5,15 @@ Rule 2: in the same request it drops sealed records from the tail, those in segm
 `latest` merely covers stay: closing covers without sealing. If no append follows a seal, `drop_sealed` does the same.
 The mark of the new base identifies the append in front of it, so a writer that did not see the dropped records knows
 whether they were its own.
-Rule 3: a refusal proves nothing, since clients re-send after a lost reply, and a success of ours comes back as a
+Rule 3: a refusal proves nothing, since clients re-send after a lost reply, and then our own success comes back as a
 conflict. Read the position the records were meant for, in the tail or in the segment that covers it. The working
 context proves nothing either; it is bounded.
 Rule 4: only a record of another writer at that position is a conflict. A record of our own, from an earlier append with
 an unknown outcome, is progress: read again and append after it.
 Rule 5: an append with an unknown outcome may still take effect. Before its records are sent again, or given up, the
-tail has to change: then it no longer can. If no other writer changed the tail, we rewrite it with the same content.
-Rule 6: a tail replaces a tombstone or another tail; it is never created where no object is.
+tail has to change: then that append can no longer succeed. If no other writer changed the tail, we rewrite it with the
+same content.
+Rule 6: a tail replaces a tombstone or another tail; it is never created under a key without an object.
 Rule 7: after a failed sync nothing in a log counts, not even bytes that can be read back. The whole unsealed tail is
 written to a new file before anything is acknowledged.
 """
@@ -77,9 +78,9 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str, lease:
         UsageError: The records alone would burst the register; nothing was written.
         SessionHeldError: Another worker has the lease; nothing was written.
         LeaseLostError: Another worker has, or had, the lease that this one took; nothing was written.
-        SessionDeletedError: The session was deleted meanwhile.
-        UnavailableError: The store did not answer, or what it answered tells nothing of the outcome; the records may be
-            in the journal now, later, or never.
+        SessionDeletedError: The session was deleted since it was read.
+        UnavailableError: The store did not answer, or its answer does not show the outcome; the records may be in the
+            journal now, later, or never.
         CorruptError: The session is damaged.
     """
     if view.tail_version == ABSENT:
@@ -125,7 +126,7 @@ def settle(view: View, *, by: str, nonce: str) -> Steps[Landed | Overtaken]:
         `Landed` if it took effect. `Overtaken` if it did not, and never will.
 
     Raises:
-        SessionDeletedError: The session was deleted meanwhile.
+        SessionDeletedError: The session was deleted since it was read.
         UnavailableError: The store did not answer; call again.
     """
     return (yield from _settle(view, by, 0, nonce, fence=True))  # rule: fence-doubt
@@ -139,7 +140,7 @@ def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = F
         by: Its `by`.
         sent_bytes: Bytes that it uploaded.
         nonce: Names the tail if it is rewritten.
-        fence: The append may still be under way; if the tail did not change since, rewrite it.
+        fence: The append may still take effect; if the tail has not changed since, rewrite it.
     """
     attempts = Attempts(view.keys.tail)
     while attempts.another():
@@ -212,7 +213,7 @@ def _write(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) 
 
 
 def next_header(view: View, nonce: str) -> TailHeader:
-    """Return the header of a tail without the records that are in segments; all it says besides is kept."""
+    """Return the header of a tail without the records that are in segments; all other fields are kept."""
     base = view.end - len(view.unsealed_lines)
     mark = view.mark_at(base)
     # rule: keep-lease
@@ -220,7 +221,7 @@ def next_header(view: View, nonce: str) -> TailHeader:
 
 
 def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:
-    """Refuse records too large for any tail, before anything is written for them.
+    """Refuse records that are too large for any tail, before anything is written for them.
 
     Raises:
         UsageError: These lines are too much for one append.

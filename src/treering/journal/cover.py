@@ -53,7 +53,8 @@ def cover(
 
     Args:
         view: The registers as last read.
-        card: The card at `view.end`; what the journal keeps there (life, covers, sealed, ...) is filled in here.
+        card: The card at `view.end`; the fields that the journal keeps there (life, covers, sealed, ...) are filled in
+            here.
         lines: Body of `latest`: the state at `view.end`, then the records its context needs.
         seal: Write the unsealed records to a segment first.
         nonce: Names this write, its segment and its marker; never used again.
@@ -63,7 +64,7 @@ def cover(
             that `latest` names.
 
     Raises:
-        SessionDeletedError: The session was deleted meanwhile.
+        SessionDeletedError: The session was deleted since it was read.
         UnavailableError: The store did not answer; `latest` may or may not be replaced. Nothing is lost.
     """
     sealing = seal and bool(view.unsealed_lines)
@@ -99,7 +100,10 @@ def cover(
 
 
 def _segment(view: View, unique: str) -> Put:
-    """Write the unsealed records. Ids chosen by callers are not doubted: they were looked up, or promised to be new."""
+    """Return the request that writes the unsealed records.
+
+    Ids that callers chose are not marked as doubtful: they were looked up, or the caller promised that they are new.
+    """
     lines = view.unsealed_lines
     first = view.end - len(lines)
     marks = view.marks(first, view.end)

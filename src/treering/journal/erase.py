@@ -1,10 +1,12 @@
 """Remove payloads from every object that holds them: the tail, `latest`, segments and blobs.
 
 Rule 1: the tail is swapped first. From then on it lists the erased positions, under a new epoch, and every append, seal
-or close that began before is refused. It lists no position behind the end: the record that comes there is another one.
-Rule 2: `latest` follows, with the tail's list and epoch. Any process that needs `latest` for something else does it.
-Rule 3: a segment that covers an erased position, and whose name has an older epoch, is rewritten, then deleted; never
-just deleted, since a merge may have made it the only copy of its neighbours.
+or close that began before is refused. It lists no position behind the end: the record that is appended there later is a
+different one.
+Rule 2: `latest` follows, with the tail's list and epoch. Any process that has to write `latest` for another reason does
+this first.
+Rule 3: a segment that covers an erased position, and whose name has an older epoch, is rewritten, then deleted. It is
+never deleted without that, since a merge may have made it the only copy of its neighbours.
 Rule 4: the erasure is done when a listing shows no such segment. A segment that a stalled process writes later is
 rewritten by the next process that lists.
 Rule 5: a blob of an erased record is on a list in the tail, and no new record refers to it. So if no remaining record
@@ -13,10 +15,10 @@ refers to it after that, any process can delete it at any time, any number of ti
 Theory of operation
 -------------------
 Bytes of a payload move from the tail into `latest` and into segments, from segments into larger ones, and nowhere else.
-A process that moves them read them before the tail was swapped, or read them without the payload. In the first case its
-write is refused (the tail and `latest` are swapped by version) or recognised (a segment carries the epoch of the tail
-that its lines were read with, a merged one the oldest). The process may be killed after any step: the tail still lists
-the work left.
+A process that moves bytes read them before the tail was swapped, or read them without the payload. In the first case
+its write is refused (the tail and `latest` are swapped by version) or recognised (a segment carries the epoch of the
+tail that its lines were read with, a merged one the oldest). The process may be killed after any step: the tail still
+lists the remaining work.
 """
 
 from __future__ import annotations
@@ -54,16 +56,15 @@ def fence(view: View, erasure: Erasure, *, nonce: str) -> Steps[View | None]:
     """Swap the tail for one without the payloads.
 
     Args:
-        view: The registers as last read; every copy of the payloads in it was searched for.
+        view: The registers as last read; the caller searched it for every copy of the payloads.
         erasure: The records to erase; its epoch is filled in here.
         nonce: Names the tail.
 
     Returns:
-        The new registers; None if another process wrote since, or a record is gone, so that copies have to be searched
-        for again.
+        The new registers; None if another process wrote since, or a record is gone; then search for copies again.
 
     Raises:
-        UsageError: The list of what was erased would burst the tail; nothing was written.
+        UsageError: The list of erased records would be too large for the tail; nothing was written.
         UnavailableError: The store did not answer; the payloads may be fenced now, later, or never.
     """
     register = TailRegister(view.keys)
@@ -94,7 +95,7 @@ def _fenced(view: View, erasure: Erasure, nonce: str) -> Tail:
 
 
 def heal(keys: SessionKeys, life: str, bury: Bury, *, unique: Callable[[], str]) -> Steps[View]:
-    """Remove from `latest` what the tail lists as erased.
+    """Remove from `latest` the payloads that the tail lists as erased.
 
     Args:
         keys: The session.
@@ -129,7 +130,7 @@ def heal(keys: SessionKeys, life: str, bury: Bury, *, unique: Callable[[], str])
 
 
 def sweep(keys: SessionKeys, life: str, *, unique: Callable[[], str]) -> Steps[int]:
-    """Rewrite segments that may hold erased payloads until a listing shows none; return how many there were."""
+    """Rewrite segments that may hold erased payloads until a listing shows none; return how many were rewritten."""
     rewritten = 0
     attempts = Attempts(keys.tail)
     while attempts.another():
@@ -161,18 +162,18 @@ def _end_mark(segment: Segment, data: bytes) -> str:
 
 
 def rewritten(segment: Segment, data: bytes, burials: Burials, *, key: str) -> bytes:
-    """Return a segment without what was erased, under another key; decodes only frames that are affected.
+    """Return a segment without the erased payloads, for another key; decodes only frames that are affected.
 
-    Of one with an index of version 1 it decodes all.
+    Of a segment with an index of version 1 it decodes all frames.
 
     Args:
         segment: The segment.
         data: Its bytes.
         burials: Which records were erased.
-        key: The key of the new one, which may be of another session.
+        key: The key of the new segment, which may be in another session.
 
     Raises:
-        CorruptError: It is damaged; a frame that is not decoded has another checksum than the index lists.
+        CorruptError: It is damaged, or a frame that is not decoded does not have the checksum that the index lists.
         FormatVersionError: Written by a newer version.
     """
     index = read_footer(data, len(data), key=segment.key)
@@ -207,7 +208,7 @@ def sweep_blobs(keys: SessionKeys, life: str) -> Steps[SweptBlobs]:
 
 
 def living_blobs(where: Survey) -> Steps[set[str]]:
-    """Return the digests of all blobs that records refer to, but for erased ones. Reads the whole session."""
+    """Return the digests of all blobs that records refer to, except for erased ones. Reads the whole session."""
     living, first = set[str](), 0
     known, lines = yield from read_lines(where.keys, 0, where)
     while lines:

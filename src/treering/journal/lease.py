@@ -1,19 +1,20 @@
-"""Leases: one worker has a session for itself, and says so in the tail, which every append swaps.
+"""Leases: one worker has exclusive use of a session. The tail, which every append swaps, names that worker.
 
-Rule 1: a lease is taken by swapping the tail that was looked at. So whoever takes it knows all records, and every write
-of the worker that had it is refused from then on, however late it arrives.
-Rule 2: it is taken only if nobody has it, or after no sign of life was seen for the time that it says. A sign of life
-is what its holder alone changes: the number of the lease, of its renewals, and of the records. Whoever waits counts
-from when it has seen the sign, by its own clock; clocks of two computers are never compared.
-Rule 3: as long as a worker has the lease, no other one appends. Whoever had it and lost it is told so, and stops.
+Rule 1: a worker takes a lease by swapping the tail that it read. So it knows all records, and every write of the
+previous holder is refused from then on, however late it arrives.
+Rule 2: a lease is taken only if no worker has it, or if no sign of life was seen for the lease's time to live. A sign
+of life is a change that only the holder makes: of the lease's number, of its renewals, or of the end of the records. A
+waiting worker counts from when it saw the newest sign, by its own clock; clocks of two computers are never compared.
+Rule 3: while a worker has the lease, no other worker appends. A worker that lost its lease gets `LeaseLostError` at its
+next append, and stops.
 Rule 4: each lease has a number, greater than all before in this life of the session.
 Rule 5: only its holder gives it back.
 
 Theory of operation
 -------------------
-No promise about records depends on time. A worker that was taken for dead and is not finds its next append refused, as
-the tail has changed; it reads that another one has the lease. If nobody took it meanwhile, its append counts, however
-long ago its time was over. Each append changes the tail, so it renews the lease, and costs nothing besides.
+No promise about records depends on time. If a worker was wrongly taken for dead, its next append is refused, as the
+tail has changed, and it reads that another worker has the lease. If no worker took the lease, its append counts,
+however long ago the lease expired. Each append changes the tail, so it renews the lease at no extra cost.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SEEN_MAX = 10_000  # sessions whose signs of life are remembered at once
 
 
 class _Sign(NamedTuple):
-    """What only the holder of a lease changes; equal ones mean that it did nothing in between."""
+    """Values that only the holder of a lease changes; two equal signs mean that it did nothing in between."""
 
     life: str
     number: int
@@ -47,10 +48,10 @@ class _Sign(NamedTuple):
 
 
 class FailureDetector:
-    """When this process first saw the newest sign of life of each holder. For several threads.
+    """Knows when this process first saw the newest sign of life of each holder. Thread-safe.
 
     Args:
-        clock: Seconds that pass evenly; see `treering.ids.uptime`.
+        clock: Returns monotonic seconds; see `treering.ids.uptime`.
     """
 
     def __init__(self, clock: Callable[[], float] = uptime) -> None:
@@ -59,14 +60,14 @@ class FailureDetector:
         self._lock = Lock()
 
     def seconds_left(self, view: View) -> float:
-        """Return how long the holder of a lease may still be alive for all that this process knows; 0: it is over."""
+        """Return for how long this process still has to take the holder for alive; 0: the lease has expired."""
         lease, key = view.lease, view.keys.tail
         sign = _Sign(view.life, lease.number, lease.renewed, view.end)  # rule: sign-of-holder
         with self._lock:
             now = self.clock()
             known = self._seen.get(key)
             if known is None or known[0] != sign:
-                self._seen.pop(key, None)  # so that the oldest one comes first
+                self._seen.pop(key, None)  # so that the oldest sign comes first
                 known = self._seen[key] = sign, now
                 if len(self._seen) > SEEN_MAX:
                     del self._seen[next(iter(self._seen))]
@@ -81,18 +82,18 @@ def take(
     Args:
         view: The registers as last read.
         by: The nonce of the writer.
-        holder: One line about this process, for people.
+        holder: One line that describes this process, for people.
         ttl_ms: After how many milliseconds without a sign of life another worker may take it.
         nonce: Names the tail.
-        detector: What this process saw of the holder so far.
-        alone: This process has the only lock on the session, so whoever had the lease is gone.
+        detector: Knows the holder's signs of life that this process saw.
+        alone: This process has the only lock on the session, so the previous holder has ended.
 
     Returns:
-        The new registers; None if the tail was changed meanwhile, so that it has to be read again.
+        The new registers; None if another process changed the tail since it was read, so that it has to be read again.
 
     Raises:
         SessionHeldError: Another worker has it.
-        UnavailableError: The store did not answer; it may be taken now, later, or never.
+        UnavailableError: The store did not answer; the lease may be taken now, later, or never.
     """
     there = view.lease
     if there.by not in ("", by) and not alone and detector.seconds_left(view) > 0:  # rule: spare-the-holder
@@ -102,7 +103,7 @@ def take(
 
 
 def renew(view: View, number: int, *, by: str, ttl_ms: int, nonce: str) -> Steps[View | None]:
-    """Give a sign of life, and perhaps ask for another time: one PUT. See `take`.
+    """Give a sign of life, and set the time to live: one PUT. See `take`.
 
     Raises:
         LeaseLostError: Another worker took it.
@@ -114,14 +115,14 @@ def renew(view: View, number: int, *, by: str, ttl_ms: int, nonce: str) -> Steps
 
 
 def release(view: View, *, by: str, nonce: str) -> Steps[View | None]:
-    """Give a lease back, so that another worker can take it at once: one PUT; none if it is lost. See `take`."""
+    """Give a lease back, so that another worker can take it at once: one PUT, none if it is lost. See `take`."""
     if view.lease.by != by:  # rule: release-own
         return view
     return (yield from _swap(view, Lease(number=view.lease.number), nonce))
 
 
 def _swap(view: View, lease: Lease, nonce: str) -> Steps[View | None]:
-    """Replace the tail by one that says this of the lease."""
+    """Replace the tail by one with this lease."""
     register = TailRegister(view.keys)
     if view.tail_version == ABSENT:
         yield from register.put_tombstone(nonce)
@@ -133,7 +134,7 @@ def _swap(view: View, lease: Lease, nonce: str) -> Steps[View | None]:
 
 
 def require(view: View, number: int, *, by: str) -> None:
-    """Check that a writer may append: it has the lease, or took none and nobody else has it.
+    """Check that a writer may append: it has the lease, or took none and no other worker has one.
 
     Args:
         view: The registers as last read.
@@ -144,7 +145,7 @@ def require(view: View, number: int, *, by: str) -> None:
         LeaseLostError: It had the lease, and another worker took it.
         SessionHeldError: Another worker has the lease.
     """
-    if view.lease.by == by:  # also under a number that it does not know, if it was taken without an answer
+    if view.lease.by == by:  # even if it does not know the number: it may have taken the lease and got no answer
         return
     if number:
         raise lost(view, number)
@@ -153,7 +154,7 @@ def require(view: View, number: int, *, by: str) -> None:
 
 
 def lost(view: View, number: int) -> LeaseLostError:
-    """Return the error for a worker whose lease another one took."""
+    """Return the error for a worker whose lease another worker took."""
     now = view.lease
     since = f"taken over. by={now.holder!r}" if now.by else "taken over, and given back since"
     return LeaseLostError(
@@ -164,7 +165,7 @@ def lost(view: View, number: int) -> LeaseLostError:
 
 
 def held(view: View, left_seconds: float | None = None) -> SessionHeldError:
-    """Return the error for whoever comes while another worker has the lease."""
+    """Return the error for a writer that finds that another worker has the lease."""
     lease = view.lease
     left = "" if left_seconds is None else f", free in {left_seconds:.1f}s if it is dead"
     return SessionHeldError(

@@ -1,12 +1,13 @@
 """Create and delete sessions. A name may be reused; each creation is a new life (generation) with its own folder.
 
 Rule 1: creation writes `latest` before the tail, so a session whose creator is killed at once is still listed.
-Rule 2: any process that finds `latest` of a new life without its tail may continue it; the creator may be dead.
+Rule 2: any process that finds `latest` of a new life without its tail may continue that life; its creator may be dead.
 Rule 3: deletion puts its tombstone in the tail first, since appends swap the tail, then in `latest`, then deletes the
 folder of that life.
-Rule 4: a life begins in place of tombstones in both registers, of the life before or of one that never was. A write
-that replaces a tombstone is refused for ever once that is gone; a delayed write to an absent key could still succeed.
-Rule 5: a life is never used twice, and neither is its folder.
+Rule 4: a life begins in place of tombstones in both registers. They are those of the previous life, or of a life that
+never existed. Once a tombstone is gone, a write that expects it is refused for ever, while a delayed write that expects
+no object could still succeed.
+Rule 5: the name of a life is never used twice, and neither is its folder.
 Rule 6: the marker for lists is written before `latest`, and deleted after its tombstone; see `treering.journal.marker`.
 """
 
@@ -63,7 +64,7 @@ def create(
         nonce: Names this write, and the marker; never used again.
         now_ms: The time for the marker, in milliseconds since 1970.
         born: Which records the session begins with; none by default.
-        absent: There was no object of that name when the caller looked, so that nobody has to look again.
+        absent: There was no object of that name when the caller looked, so it need not be looked for again.
 
     Returns:
         A view with an empty tail; the first append writes the tail.
@@ -118,7 +119,7 @@ def free_name(keys: SessionKeys, *, nonce: str, absent: bool = False) -> Steps[R
         keys: The session.
         nonce: Names the tombstones.
         absent: There was no object of that name when the caller looked. The tombstones are written only where there
-            still is none, so a look that is old does no harm.
+            still is no object, so an outdated look does no harm.
 
     Raises:
         ConflictError: The session exists.
@@ -132,7 +133,7 @@ def free_name(keys: SessionKeys, *, nonce: str, absent: bool = False) -> Steps[R
         if seen.dead:
             finished = seen.card is not None and not seen.card.dead and seen.life
             seen = yield from _bury(seen, seen.life, nonce)
-            if finished:  # an interrupted deletion did not do this
+            if finished:  # an interrupted deletion left this undone
                 yield from _empty_folder(keys.folder(finished))
                 yield from marker.drop_buried(keys, seen.card)
         if not (seen.absent or seen.dead):  # rule: create-if-free
@@ -165,7 +166,7 @@ def require_free(keys: SessionKeys) -> Steps[None]:
     """Check that a name is free, before work is done for a session of that name.
 
     Raises:
-        ConflictError: There is a session.
+        ConflictError: The session exists.
     """
     seen = yield from look(keys)
     if not (seen.absent or seen.dead):
@@ -231,7 +232,7 @@ def discard(keys: SessionKeys, life: str) -> Steps[None]:
 
 
 def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
-    """Replace the tail by the tombstone, which fences appends; false if a writer appended meanwhile."""
+    """Replace the tail by the tombstone, which fences appends; false if a writer appended first."""
     register = TailRegister(seen.keys)
     outcome = yield from register.swap(register.tombstone(life, nonce), expect=seen.tail_version)
     return isinstance(outcome, Swapped)

@@ -1,4 +1,4 @@
-"""Limits: how large what a session stores may be, and when to seal."""
+"""Limits of the sizes of a session's objects, and when to seal."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ import msgspec
 
 # A tail is read on every resume and, on an object store, uploaded with every append. A larger record goes to blobs.
 TAIL_BYTES_MAX = 1024 * 1024
-# One append may be larger than that, alone in the tail; the next one seals it. Uploaded in a single request.
+# One append may be larger than that if it is alone in the tail; the next append seals it. Uploaded in a single request.
 APPEND_BYTES_MAX = 16 * 1024 * 1024
 # Seal well before the cap, so that one more append fits.
 TAIL_BYTES_SEAL = TAIL_BYTES_MAX // 2
-# Local disks re-upload nothing; the tail is bounded only by what resume should have to read.
+# Local disks re-upload nothing; the only bound for the tail is how much a resume should have to read.
 LOG_BYTES_SEAL = 1024 * 1024
-# Sealed records stay in the tail until the next append. If none follows, they are worth a write of their own from here
-# on: below it, a disk gains a few blocks and a resume a few packets.
+# Sealed records stay in the tail until the next append. If no append follows, a write of its own to drop them pays from
+# this size on: below it, a disk gains a few blocks and a resume a few packets.
 SEALED_BYTES_DROP = 64 * 1024
 # Sealing costs two requests. At least this many appends between two seals keep it within 1.2 requests an append.
 APPENDS_PER_SEAL_MIN = 10
-# What these two are worth in bytes: their round trips, which the caller waits for, could upload as much.
+# The price of these two requests in bytes: as much could be uploaded during their round trips, for which the caller
+# waits.
 SEAL_REQUESTS_BYTES = 192 * 1024
 # A merge reads its inputs whole, so this bounds its memory (decompressed, about six times as much).
 MERGED_BYTES_MAX = 8 * 1024 * 1024
-# That is bounded as well: text may compress a thousand times.
+# A bound for the decompressed size as well: text may compress a thousand times.
 MERGED_TEXT_BYTES_MAX = 64 * 1024 * 1024
 # Fewer segments than this are not worth a merge: each merge level rewrites every byte once.
 MERGE_RUN_MIN = 8
-# A merge whose output is little more than its largest input would rewrite that one again and again.
+# A merge whose output is little more than its largest input would rewrite that input again and again.
 MERGE_GROWTH_MIN = 4
-# Each erased payload is named in the tail, which every resume reads and every append on an object store sends.
+# Each erased payload is named in the tail, which every resume reads, and which every append on an object store sends.
 ERASED_MAX = 10_000
 
 
 class SealSchedule(msgspec.Struct):
-    """Counts the bytes uploaded since the last seal; decides when the next one pays.
+    """Counts the bytes uploaded since the last seal; decides when the next seal pays.
 
     Rule (rent or buy): seal when the bytes uploaded again for the tail outweigh what sealing would cost: a segment,
     `latest`, and two requests, counted as `SEAL_REQUESTS_BYTES`. That keeps the sum within twice the optimum.

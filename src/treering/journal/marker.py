@@ -1,11 +1,12 @@
-"""Keep a marker of each session: an empty object whose key tells on which day the session was active.
+"""Keep a marker of each session: an empty object whose key contains the day on which the session was active.
 
 Lists read the keys of a few days where they would otherwise read every card.
 
-Rule 1: a marker is durable before the `latest` that names it. So each living session has one, whoever was killed.
+Rule 1: a marker is durable before the `latest` that names it. So each session that is not deleted has a marker,
+whichever process was killed.
 Rule 2: a marker is deleted only after `latest` was replaced by one that names another marker, or by a tombstone.
 Rule 3: names are never used twice. So a delayed deletion never hits a marker that `latest` names.
-Rule 4: a marker that `latest` does not name is waste. It shows nothing, and readers delete nothing.
+Rule 4: a marker that `latest` does not name is waste. Lists ignore it, and readers do not delete it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from treering.storage.requests import Delete, Put, Steps, Written
 from treering.storage.run import ask
 
 MARKED_MS_MAX = 600_000
-"""After that time the next `latest` is written together with its marker, so that lists show a day in its order."""
+"""After that time the next `latest` writes its marker again, so that lists show the sessions of a day in order."""
 
 
 def first_marked(card: Card, *, now_ms: int, unique: str) -> Card:
@@ -38,8 +39,8 @@ def first_marked(card: Card, *, now_ms: int, unique: str) -> Card:
 def marked(card: Card, old: Card, *, now_ms: int, unique: str) -> Card:
     """Return a card that names the marker of the card that it replaces or, if that is due, a newer one.
 
-    It is due every `MARKED_MS_MAX`, and with another project or folder. On the same day it keeps its name, and is
-    written again.
+    A newer marker is due every `MARKED_MS_MAX`, and when the project or folder changes. On the same day and for the
+    same place the marker keeps its name, and is written again.
     """
     fresh = first_marked(card, now_ms=now_ms, unique=unique)
     same_place = _place_of(old.marker) == _place_of(fresh.marker)
@@ -51,7 +52,7 @@ def marked(card: Card, old: Card, *, now_ms: int, unique: str) -> Card:
 
 
 def moved(card: Card, old: Card, *, unique: str) -> Card:
-    """Return a card that names the marker of the one it replaces, or another one of that day if its place is gone."""
+    """Return a card that names the marker of `old`, or a new marker of that day if its project or folder changed."""
     return marked(card, old, now_ms=old.marked, unique=unique) if old.marker else card
 
 
@@ -60,14 +61,15 @@ def _day_of(marker: str) -> str:
 
 
 def _place_of(marker: str) -> str:
-    """The hints of project and folder, as they are; empty if there is no marker."""
+    """The part of a marker's name with the hints of project and folder; empty if there is no marker."""
     return marker.partition("/")[2].rpartition(".")[0]
 
 
 def renew(keys: SessionKeys, *, now_ms: int, unique: Callable[[], str]) -> Steps[bool]:
     """Write `latest` again with a new marker.
 
-    A write that was prepared before is refused from then on. So no other marker that was there will be named.
+    A write of `latest` that was prepared before is refused from then on. So no other marker that exists now will be
+    named.
 
     Args:
         keys: The session.
@@ -102,7 +104,7 @@ def put_of(keys: SessionKeys, card: Card) -> Put:
 
 
 def put(keys: SessionKeys, card: Card, old: Card) -> Steps[None]:
-    """Write the marker of a card that is about to replace `old`, unless it stands and is fresh.
+    """Write the marker of a card that is about to replace `old`, unless it names the same marker and time.
 
     Raises:
         UnavailableError: The store did not answer; `latest` must not be replaced.
@@ -126,6 +128,6 @@ def drop(keys: SessionKeys, gone: Card, there: Card | None) -> Steps[None]:
 
 
 def drop_buried(keys: SessionKeys, tombstone: Card | None) -> Steps[None]:
-    """Delete the marker of a session that was deleted, given what is in `latest`."""
+    """Delete the marker of a session that was deleted, given the card in `latest`."""
     if tombstone is not None and tombstone.dead:
         yield from drop(keys, tombstone, None)

@@ -1,4 +1,4 @@
-"""What was read before, kept within bounds."""
+"""Caches of what was read before, bounded by size."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from treering.journal.watch import Watches
 MEMORY_BYTES: Final = 16 * 1024 * 1024
 """About the memory that all remembered parts of segments take together."""
 FRAMES_BYTES: Final = 8 * 1024 * 1024
-"""About the memory that the frames take which were read last: what is shown next often lies in the same ones."""
+"""About the memory for the frames that were read last: the next records to be shown often lie in the same frames."""
 TAILS_BYTES: Final = 4 * 1024 * 1024
 """About the memory that the rows of tails take."""
 
 
 class Cache:
-    """What was read before, by key; what was not used for longest is forgotten. For several threads."""
+    """Values that were read before, by key; evicts the least recently used ones. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -27,7 +27,7 @@ class Cache:
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Any:
-        """Return what was put under this key, or None."""
+        """Return the value of this key, or None."""
         with self._lock:
             held = self._held.get(key)
             if held is None:
@@ -45,20 +45,20 @@ class Cache:
                 self._bytes -= freed
 
     def forget(self, matches: Callable[[Any], bool]) -> None:
-        """Forget what is under keys that match."""
+        """Forget the values of keys that match."""
         with self._lock:
             for key in [key for key in self._held if matches(key)]:
                 self._bytes -= self._held.pop(key)[1]
 
 
 class Memory(Cache):
-    """What the handles of a store remember together: the parts of segments that were read, by key and place."""
+    """The cache that all handles of a store share: the parts of segments that were read, by key and place."""
 
     def __init__(self, limit: int = MEMORY_BYTES) -> None:
         super().__init__(limit)
         self.frames = Cache(FRAMES_BYTES)
-        """The contents of frames, by segment and place: none that may hold what was erased."""
+        """The contents of frames, by segment and place; frames that may hold erased payloads are not kept."""
         self.tails = Cache(TAILS_BYTES)
         """The rows of each session's tail, by its key."""
         self.watches = Watches()
-        """What those who follow one session share."""
+        """The watches that the followers of a session share."""

@@ -3,10 +3,11 @@
 Rule 1: the output is durable before an input is deleted.
 Rule 2: only contiguous runs are merged, so that no position is ever without a segment.
 Rule 3: the output carries the oldest epoch of its inputs: it may hold payloads that a later erasure has to rewrite.
-Payloads that the current tail lists as erased are removed on the way, so the tail's epoch is valid, too.
+Payloads that the current tail lists as erased are removed by the merge, so the tail's epoch is valid, too.
 Rule 4: a segment is deleted only if a larger one holds its records, or by the process that replaced it after reading
-it. Of two that hold the same positions neither is waste: one process would delete the first as a copy of the second
-while another replaces the second. And the larger one is read first: its name does not prove that it is sound.
+it. If two segments hold the same positions, neither is waste: one process could delete the first as a copy of the
+second while another process replaces the second. And the larger segment is read first, since its name does not prove
+that it is undamaged.
 
 Two processes may merge the same run; the names of their outputs differ, so neither deletes the other's, and both
 outputs hold the same records. By rule 4 the newest of the largest segments that hold a position is never deleted.
@@ -47,9 +48,8 @@ def plan(segments: Sequence[Segment], *, run_min: int = MERGE_RUN_MIN) -> list[t
     """Choose contiguous runs worth merging.
 
     For each size class (powers of `MERGE_RUN_MIN`), smallest first: neighbours of that class or below, so that a class
-    bound does not separate them. The output must be several times as large as any input, so a byte is rewritten a
-    number of times that is logarithmic in the output's size. This is the size-tiered compaction of log-structured
-    stores.
+    bound does not separate them. The output must be several times as large as any input, so the number of times that a
+    byte is rewritten is logarithmic in the output's size. This is the size-tiered compaction of log-structured stores.
     """
     runs: list[tuple[Segment, ...]] = []
     taken: set[str] = set()
@@ -66,7 +66,7 @@ def _fits(segment: Segment, level: int, taken: set[str]) -> bool:
 
 
 def _growing(run: tuple[Segment, ...], run_min: int) -> Iterator[tuple[Segment, ...]]:
-    """Yield `run`, or the runs on both sides of its largest part if that would hardly grow."""
+    """Yield `run`, or the runs on both sides of its largest segment if a merge would hardly enlarge that segment."""
     if len(run) < run_min:
         return
     sizes = [segment.size for segment in run]
@@ -79,7 +79,7 @@ def _growing(run: tuple[Segment, ...], run_min: int) -> Iterator[tuple[Segment, 
 
 
 def plan_all(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
-    """Choose runs as large as a merge allows, whatever the sizes of their parts."""
+    """Choose runs as large as a merge allows, whatever the sizes of the segments."""
     return [run for run in _pieces(segments) if len(run) > 1]
 
 
@@ -106,7 +106,7 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
 
     Args:
         where: The survey of the session.
-        run: Neighbours among `where.segments`. Waste whose records the output holds as well is deleted with them.
+        run: Neighbours among `where.segments`. They are deleted, and so is waste whose records the output holds.
         unique: Names the output; never used again.
         rewrite: Replaces lines on the way, for example by shorter ones of pruned checkpoints.
 
@@ -156,13 +156,13 @@ def optimize(
     rewrite: Rewrite | None = None,
     where: Survey | None = None,
 ) -> Steps[Merged]:
-    """Do one round of maintenance: delete waste, merge the runs that are worth it.
+    """Do one round of maintenance: delete waste, and merge the runs that are worth it.
 
     Args:
         keys: The session.
         unique: Makes names for the outputs.
-        everything: Merge whatever can be merged, also short runs.
-        rewrite: As for `merge`; given, every segment is rewritten.
+        everything: Merge all runs that can be merged, also short ones.
+        rewrite: As for `merge`; if given, every segment is rewritten.
         where: A survey, if one was made just now.
     """
     where = where or (yield from survey(keys))
@@ -190,10 +190,10 @@ def optimize(
 
 
 def _delete_waste(where: Survey) -> Steps[None]:
-    """Delete segments wholly inside a larger chosen one, after reading that to check that it is sound and ours.
+    """Delete segments wholly inside a larger chosen one, after a read has shown that the larger one is sound and ours.
 
     Raises:
-        CorruptError: The larger one is damaged, or belongs to another session; the segments inside it were kept.
+        CorruptError: The larger segment is damaged, or belongs to another session; the segments inside it were kept.
     """
     for kept in where.segments:
         # rule: waste-within, spare-twins

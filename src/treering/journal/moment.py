@@ -1,27 +1,28 @@
 """Check that registers and segments belong to one history before anything is written.
 
-A store restored over a newer one, or copied during a write, can have registers of one moment and segments of another.
-Two copies that diverged and were put into one folder again can have objects of both. Every object is sound, and reading
-shows the records that the registers name. But a writer would reuse positions that segments hold already, drop records
-from the tail that are in no segment, or merge records of the other copy among its own.
+A store that was restored over a newer one, or copied during a write, can have registers of one moment and segments of
+another. If two diverged copies are put into one folder again, it has objects of both. Every object is undamaged, and
+reading shows the records that the registers name. But a writer would reuse positions that segments hold already, drop
+records from the tail that are in no segment, or merge records of the other copy among its own.
 
-Rule 1: no segment ends behind the tail, and none has a later epoch: it was made of records that the tail held, and a
-tail never goes back.
+Rule 1: no segment ends behind the tail or has a later epoch than the tail: it was made of records that the tail held,
+and a tail never goes back.
 Rule 2: segments hold every record that the next append drops from the tail because `latest` says that it is sealed. A
-record below the tail's base and in no segment is lost, and reading it raises; that does not stop writers, for nothing
-more gets lost.
-Rule 3: all objects that hold the mark of a position hold the same one. Registers hold some marks, names of segments
-those of both their ends.
+record below the tail's base and in no segment is lost, and reading it raises. That does not stop writers, since they
+lose nothing more.
+Rule 3: all objects that hold the mark of a position hold the same mark. Registers hold some marks; the names of
+segments hold the marks of both their ends.
 Rule 4: a segment that ends inside another one, or whose name holds no marks while other segments hold its records, is
 compared by content.
-Rule 5: a contradiction must not stem from writes between two reads. It has to be seen as often as a gap before a reader
-of the graph reports that.
+Rule 5: a contradiction must not stem from writes between two reads. It has to be seen three times in a row, like a gap
+between segments, before it is reported.
 
 Theory of operation
 -------------------
-The mark of a position identifies the append that wrote the record in front of it. An append goes to one copy only, on
-top of its records. So two segments that have the same mark at one position have the same records below it, as far as
-both reach; and it is enough to compare each segment with one that reaches further: that one is compared, too.
+The mark of a position identifies the append that wrote the record in front of it. An append goes to one copy only,
+after all earlier records of that copy. So two segments that have the same mark at one position have the same records
+below it, as far as both reach. And it is enough to compare each segment with one that reaches further, since that
+segment is compared in the same way.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ from treering.storage.requests import Steps
 
 
 def require_one_moment(view: View) -> Steps[None]:
-    """Raise if registers and segments are of two moments: one LIST per 1,000 segments.
+    """Raise if registers and segments are of two moments. Takes one LIST per 1,000 segments.
 
-    One more GET for each overlapping segment that no completed append, seal or merge leaves behind.
+    It takes one more GET for each overlapping segment; completed appends, seals and merges leave none.
 
     Args:
         view: The registers as read before; only used to find the session.
 
     Raises:
-        CorruptError: They are of two moments, or of two copies.
-        SessionDeletedError: The session was deleted meanwhile.
+        CorruptError: Registers and segments are of two moments, or of two copies.
+        SessionDeletedError: The session was deleted since it was read.
         UnavailableError: The store does not answer, or the session changes faster than it can be read.
     """
     life = view.life
@@ -120,14 +121,14 @@ def _two_moments(view: View, listed: Sequence[Segment]) -> str:
 
 
 def _untold(view: View, listed: Sequence[Segment]) -> list[tuple[Segment, int]]:
-    """The segments to be read because names and registers do not suffice, each with the position of the wanted mark."""
+    """The segments whose content has to be read for a mark that no name or register holds, each with its position."""
     ordered = sorted(listed, key=lambda segment: segment.name.first)
     firsts = [segment.name.first for segment in ordered]
     widest = list(accumulate(ordered, _wider))
     wanted: dict[tuple[str, int], tuple[Segment, int]] = {}
     for segment in ordered:
         end = segment.name.end
-        # Of those that begin before it ends the one that reaches furthest.
+        # Of the segments that begin before this one ends, the one that reaches furthest.
         holder = widest[bisect_left(firsts, end) - 1]
         in_tail = bool(view.mark_at(end))
         pair = {segment, holder} if holder != segment and not in_tail else {segment} if in_tail else set()

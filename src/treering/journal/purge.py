@@ -2,12 +2,13 @@
 
 Rule 1: folders are listed first, then `latest` is read. A load reads `latest` before it writes anything, and creates
 its session only in place of the tombstone that it saw. So if `latest` is alive or absent, no listed folder can become
-that of a life any more; if it is a tombstone, that is replaced by another one first, which refuses the load.
-Rule 2: tombstones are deleted by version, only both, and only if both were there at one moment: that of the tail may
-end a life that began after `latest` was read, and whose card still says that it is alive.
+the folder of a life any more. If `latest` is a tombstone, it is replaced by another tombstone first, so that the load
+is refused.
+Rule 2: tombstones are deleted by version, only together, and only if both existed at one moment. Otherwise the tail's
+tombstone may end a life that began after `latest` was read, and whose card still says that it is alive.
 Rule 3: a purge first checks that the store honours conditions on deletions.
 
-An object that a stalled process writes into an old folder later is found by the next listing.
+If a stalled process writes an object into an old folder later, the next listing finds it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from treering.storage.run import delete_all, list_all
 def sweep_folders(keys: SessionKeys, *, nonce: str) -> Steps[int]:
     """Delete the objects in folders of lives that ended or were never created; return how many.
 
-    A concurrent load is refused, if the session does not exist.
+    If the session does not exist, a concurrent load is refused.
 
     Raises:
         UnavailableError: The store did not answer; call again.
@@ -36,7 +37,7 @@ def sweep_folders(keys: SessionKeys, *, nonce: str) -> Steps[int]:
 
 
 def refuse_loads(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
-    """Refuse concurrent loads, and delete what they wrote; false if a session of that name exists.
+    """Refuse concurrent loads, and delete the objects that they wrote; false if a session of that name exists.
 
     Raises:
         UnavailableError: The store did not answer; call again.
@@ -87,10 +88,10 @@ def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
     """Remove the tombstones of a deleted session, and all its leftovers.
 
     Returns:
-        Whether they are gone; false if another process creates the session again at this moment.
+        Whether the tombstones are gone; false if another process creates the session again at this moment.
 
     Raises:
-        NotFoundError: There is nothing of that name.
+        NotFoundError: The store has no object of that session.
         UsageError: The session was not deleted.
         UnsafeStoreError: The store ignores conditions on deletions.
         UnavailableError: The store did not answer; call again.
@@ -111,7 +112,7 @@ def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
 
 
 def _tombstones(keys: SessionKeys) -> Steps[Registers | None]:
-    """Look until what was seen is known to have been there at one moment; None if there is a session."""
+    """Read both tombstones until they are known to have existed at one moment; None if the session exists."""
     attempts = Attempts(keys.latest)
     while attempts.another():
         seen = yield from look(keys)

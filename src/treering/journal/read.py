@@ -1,11 +1,11 @@
 """Read all records of a session: the tail first, then the segments, which hold the earlier records.
 
-Rule 1: the tail is read before the segments are listed, so a record that leaves the tail afterwards is in a segment
-already.
-Rule 2: a LIST is not a snapshot, and a lost segment looks the same as a missed one. The names must reach the tail's
-base without a gap; if they do not, list again. The same gap three times with the same tail is damage.
+Rule 1: the tail is read before the segments are listed, so a record that had already left the tail is in a segment that
+the list shows.
+Rule 2: a LIST is not a snapshot, and a lost segment looks the same as one that the list missed. The names must reach
+the tail's base without a gap; if they do not, list again. The same gap three times with the same tail is damage.
 Rule 3: a segment that vanished between LIST and GET was merged: list again.
-Rule 4: a repeated read must be of the same life. A name that was deleted and created again is another session.
+Rule 4: a repeated read must be of the same life. If a name was deleted and created again, it names another session.
 Rule 5: records that the tail lists as erased are shown as erased, whatever a segment holds.
 """
 
@@ -42,13 +42,13 @@ from treering.kinds import Kind
 from treering.storage.requests import Entry, Found, Get, Steps, Version
 from treering.storage.run import ask, checked, list_all
 
-# A merge may hide a segment from one list, and a deletion may come between a tail and the list behind it. A third look
-# shows that the tail was still there when the second list was made.
+# A merge may hide a segment from one list, and a deletion may come between reading a tail and the list after it. A
+# third look shows that the tail still existed when the second list was made.
 GAPS_PROVE = 3
 WHOLE_BYTES_MAX = 2 * 1024 * 1024
-"""Scans read segments of more bytes than that, as stored, part by part."""
+"""Scans read a segment part by part if it has more stored bytes than this."""
 PART_CONTENT_BYTES = 8 * 1024 * 1024
-"""About the content of such a part."""
+"""About the uncompressed size of such a part."""
 PARALLEL_GETS_MAX = 32  # bounds memory: this many segment footers or frames at a time
 
 
@@ -71,7 +71,7 @@ class Footer(msgspec.Struct, frozen=True):
     """Bytes of the whole segment."""
 
     def held(self, start: int, end: int) -> bytes | None:
-        """The bytes from `start` to `end`, if they were read with the index; nothing is always held."""
+        """The bytes from `start` to `end`, if they were read with the index; an empty range always counts as read."""
         first = self.size - len(self.suffix)
         if start == end:
             return b""
@@ -86,7 +86,7 @@ class Footer(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """Where every record is: the tail, and segments that hold all positions below its base."""
+    """The place of every record: the tail, and segments that hold all positions below its base."""
 
     keys: SessionKeys
     tail: Tail
@@ -150,7 +150,7 @@ def _tail(keys: SessionKeys) -> Steps[tuple[Tail, Version]]:
     seen = yield from TailRegister(keys).read()
     if seen.value is not None and not seen.value.header.dead:
         return seen.value, seen.version
-    view = yield from resume(keys)  # deleted, never there, or a life that was not appended to yet
+    view = yield from resume(keys)  # deleted, never created, or a life without an append so far
     return view.tail, view.tail_version
 
 
@@ -173,7 +173,7 @@ def _segment(entry: Entry) -> Segment | None:
 
 
 def choose(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segment, ...], int]:
-    """Choose few segments that hold all positions from 0 on; return them, the rest, and how far they reach."""
+    """Choose few segments that hold all positions from 0 on; return these, the other ones, and how far they reach."""
     chosen: list[Segment] = []
     reach, place = 0, 0
     ordered = sorted(segments, key=lambda segment: segment.name.first)
@@ -194,16 +194,17 @@ def choose(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segm
 def read_lines(
     keys: SessionKeys, first: int, known: Survey | None = None, *, life: str = ""
 ) -> Steps[tuple[Survey, list[bytes]]]:
-    """Read the lines from position `first` on, a segment, a part of a large one or the tail at a time: for scans.
+    """Read the lines from position `first` on, for scans.
 
     Args:
         keys: The session.
         first: The position to continue from.
-        known: The survey that the call before returned; saves a LIST.
+        known: The survey that the previous call returned; saves a LIST.
         life: The life to read; by default that of `known`, else the current one.
 
     Returns:
-        The survey used and some lines; no lines if the journal ends at `first`.
+        The survey used, and the lines of one segment, of a part of a large one, or of the tail; none if the journal
+        ends at `first`.
     """
     life = known.life if known else life
     attempts = Attempts(keys.tail)
@@ -217,7 +218,8 @@ def read_lines(
             reading, start, lines = yield from _lines_from(segment, first, found.reading)
         except NotFoundError:
             continue  # rule: look-again-walk
-        # A segment that ends behind the tail is left from an interrupted backup, or a store restored over a newer one.
+        # A segment that ends behind the tail is left over from an interrupted backup, or the store was restored over a
+        # newer one.
         here = lines[first - start : found.end - start]
         return msgspec.structs.replace(found, reading=reading), found.burials.bury_all(here, first)
 
@@ -225,7 +227,7 @@ def read_lines(
 def _lines_from(
     segment: Segment, first: int, reading: SegmentIndex | None
 ) -> Steps[tuple[SegmentIndex | None, int, list[bytes]]]:
-    """Lines of a segment, `first` among them: all, or a part of a large one. With its index, and the first position."""
+    """The index of a large segment or None, the position of the first line, and all lines or a part with `first`."""
     if segment.size <= WHOLE_BYTES_MAX:
         return None, segment.name.first, (yield from segment_lines(segment))
     if reading is None or reading.key != segment.key:
@@ -245,7 +247,7 @@ def segment_lines(segment: Segment) -> Steps[list[bytes]]:
     """Read one whole segment and check it against its name.
 
     Raises:
-        NotFoundError: It was merged meanwhile.
+        NotFoundError: It was merged since it was listed.
         CorruptError: It is damaged.
     """
     return (yield from segment_content(segment)).lines
@@ -257,12 +259,13 @@ class Content(NamedTuple):
     data: bytes
     lines: list[bytes]
     odd: bool
-    """As its index says; of version 1, whether there is any id that is not ours."""
+    """As the index says; for version 1, whether any id was not made by Treering."""
 
     def is_doubtful(self, first: int) -> bool:
-        """Whether an id may occur both in a segment that begins at `first`, made of this one, and in another one.
+        """Whether an id may occur both in a new segment made of this one, beginning at `first`, and in another segment.
 
-        If it begins the journal, later segments have to be odd for that: they were written with all of this before.
+        Not if the new segment begins the journal: then the later segment is the odd one, since the records here came
+        before it.
         """
         return self.odd and first > 0
 
@@ -281,12 +284,12 @@ def content_of(segment: Segment, data: bytes) -> Content:
 
 
 def skeletons(keys: SessionKeys, life: str = "", *, end: int | None = None) -> Steps[tuple[Survey, Skeletons]]:
-    """The skeleton of every record, in order of position: the ends of segments only, no payload.
+    """The skeleton of every record, in order of position. Reads only the ends of segments, no payload.
 
     Args:
         keys: The session.
         life: The life (generation) to read; empty for the current one.
-        end: Only those of records below this position.
+        end: Return only skeletons of records below this position.
     """
     attempts = Attempts(keys.tail)
     while attempts.another():  # rule: reads-end
@@ -311,7 +314,7 @@ def _add_sealed(sealed: Skeletons, segments: Sequence[Segment], end: int) -> Ste
 
 
 def _with_chunks(found: Sequence[Footer]) -> Steps[list[Footer]]:
-    """Read what is missing of the chunks of some segments, in parallel: at most one GET each."""
+    """Read the bytes of chunks that were not read with the footers, in parallel: at most one GET per segment."""
     spans = [(footer.index.chunks[0].start, footer.index.chunks[-1].end) for footer in found]
     wanted = [number for number, span in enumerate(spans) if found[number].held(*span) is None]
     gets = tuple(
@@ -331,7 +334,7 @@ def footers(segments: Sequence[Segment], *, whole: bool = False) -> Steps[list[F
 
     Args:
         segments: Each once.
-        whole: Read as much as all parts of the index are likely to take, so that they come with it.
+        whole: Read as many bytes as all parts of the index are likely to take.
     """
     wanted = {segment.key: _end_bytes(segment, whole=whole) for segment in segments}
     done: dict[str, Footer] = {}
@@ -367,10 +370,10 @@ def require_positions(segment: Segment, first: int, count: int) -> None:
 
 
 def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
-    """Read the lines at some positions below the tail's base: footers first, then the frames that hold any.
+    """Read the lines at some positions below the tail's base: footers first, then the frames that hold these lines.
 
     Raises:
-        NotFoundError: A segment was merged meanwhile.
+        NotFoundError: A segment was merged since it was listed.
         CorruptError: One is damaged.
     """
     segments = {segment.key: segment for segment in (where.holding(at) for at in positions)}
@@ -389,15 +392,15 @@ class Frame(NamedTuple):
     """A frame of a segment that holds wanted records."""
 
     key: str
-    """Of the segment."""
+    """The key of the segment."""
     first: int
     """Position of its first record."""
     span: FrameSpan
     positions: list[int]
-    """Of the wanted records."""
+    """Positions of the wanted records."""
 
     def wanted(self, content: bytes, burials: Burials) -> dict[int, bytes]:
-        """Of its content the wanted lines, by position; erased ones as they were left."""
+        """Return the wanted lines among the frame's content, by position; erased records without their payloads."""
         found = lines_at(content, sorted(self.positions))
         if found is None:
             lines = frame_lines(content, self.span, key=self.key)
@@ -408,7 +411,7 @@ class Frame(NamedTuple):
 def read_frames(
     frames: Sequence[Frame], burials: Burials, keep: Callable[[Frame, bytes], None] | None = None
 ) -> Steps[dict[int, bytes]]:
-    """Read the wanted lines of some frames, by position; erased ones as they were left.
+    """Read the wanted lines of some frames, by position; erased records without their payloads.
 
     Args:
         frames: Each once.
@@ -416,7 +419,7 @@ def read_frames(
         keep: Called with each frame and its content, as it is stored.
 
     Raises:
-        NotFoundError: A segment was merged meanwhile.
+        NotFoundError: A segment was merged since it was listed.
         CorruptError: One is damaged.
     """
     found: dict[int, bytes] = {}

@@ -1,7 +1,7 @@
-"""What refers to rows from inside segments: from the same one, or from another one whose rows have other ids.
+"""Find records in segments that refer to given rows, from the row's own segment or from another one.
 
-A page asks for all its rows at once: those of a chunk take it together, and of a segment that has none of them the few
-references outside are compared with their ids.
+A page asks for all its rows at once. Each chunk that describes some of these rows is read once. From a segment without
+any of the rows, only its few references to ids outside it are compared with the ids of the rows.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from treering.storage.requests import Steps
 def sealed_referrers(
     sealed: SealedParts, base: int, rows: Sequence[Skeleton], parts: Sequence[Part]
 ) -> Steps[list[list[Referrer]]]:
-    """For each of some rows, the records in segments that refer to it; one may be there twice.
+    """For each of some rows, the records in segments that refer to it; a record may be listed twice.
 
     Args:
         sealed: Reads parts of indexes.
-        base: The first position in the tail.
-        rows: The rows, also of the tail.
+        base: The first position that the tail holds.
+        rows: The rows; they may be in the tail, too.
         parts: All segments.
     """
     spans: list[tuple[Part, ChunkSpan]] = []
     inside: list[tuple[int, int]] = []
-    """Numbers of rows, each with that of the span it is in."""
+    """Pairs of the number of a row and the number of the span that describes it."""
     outside: list[tuple[Part, OutsideSpan]] = []
     lowest, highest = min((row.at for row in rows), default=0), max((row.at for row in rows), default=0)
     names = [row.id for row in rows]
@@ -40,7 +40,7 @@ def sealed_referrers(
         if highest < here.start or here.stop <= lowest:
             outside += [(part, block) for block in _blocks(part, names)]
             continue
-        for number, span in _chunks(part, here, rows):  # also of a part that is not their holder: it may have others
+        for number, span in _chunks(part, here, rows):  # also for a part that is not the holder: it may have others
             if not spans or spans[-1] != (part, span):
                 spans.append((part, span))
             inside.append((number, len(spans) - 1))
@@ -77,7 +77,7 @@ def _blocks(part: Part, names: Sequence[str]) -> Iterable[OutsideSpan]:
     if not part.index.outside or not names:
         return ()
     found = part.index.outside_between(min(names), max(names))
-    if len(found) <= 1:  # as a rule: ids of one page were made one after the other
+    if len(found) <= 1:  # usually so: the ids of one page were made one after the other
         return found
     return dict.fromkeys(block for name in names for block in part.index.outside_with(name))
 
@@ -89,6 +89,6 @@ def _between(block: Sequence[Outside], least: str, greatest: str) -> Sequence[Ou
 
 
 def _taken(part: Part, base: int, referrers: Iterable[tuple[int, int]]) -> list[Referrer]:
-    """Referrers by position, without those that the segment before it or the tail has as well."""
+    """Referrers by position, without those that the previous segment or the tail holds as well."""
     first, begin = part.index.first, part.first
     return [Referrer(first + row, code) for row, code in referrers if begin <= first + row < base]

@@ -6,9 +6,10 @@ puts a condition on a write or a deletion; a test checks that.
 Rule 1: a swap names the version that it replaces, `ABSENT` if there is no object. Of all swaps that name one version,
 one wins.
 Rule 2: a lost swap does not prove that another process won. Clients re-send after a lost reply, and then the second
-request is refused because the first succeeded. Every value holds the id of its write, so reading it back tells.
-Rule 3: the outcome of a swap without an answer is unknown: it may take effect now, later, or never. It is raised as
-`UnavailableError`, so that no caller goes on as if it were known. To make the outcome final, change the register: a
+request is refused because the first succeeded. Every value holds the id of its write, so reading the register back
+shows which write won.
+Rule 3: the outcome of a swap without an answer is unknown: it may take effect now, later, or never. `UnavailableError`
+is raised, so that no caller goes on as if the outcome were known. To make the outcome final, change the register: a
 swap that names an older version is refused from then on.
 
 A swap that won may be replaced by the next one before it is read back; then it counts as lost. A caller that has to
@@ -38,8 +39,8 @@ from treering.format.register import (
 from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import checked, found_in
 
-# A swap that another process was faster than is tried again. Each failed attempt means that another process completed
-# a swap within one round trip.
+# A swap that was lost to another process is tried again. Each lost attempt means that another process completed a swap
+# within one round trip.
 ATTEMPTS_MAX: Final = 100
 
 T = TypeVar("T")
@@ -58,7 +59,7 @@ class Swapped(msgspec.Struct, frozen=True):
     """The swap won, and is durable."""
 
     version: Version
-    """The version it made."""
+    """The version that the swap made."""
     sent_bytes: int
 
 
@@ -72,7 +73,7 @@ class Attempts(msgspec.Struct):
     """Bounds a loop: `while attempts.another():`."""
 
     key: str
-    """The object that concurrent writers keep changing, for the message."""
+    """The key of the object that concurrent writers keep changing, for the error text."""
     _made: int = 0
     _seen: object = None
     _same: int = 0
@@ -94,7 +95,7 @@ class Attempts(msgspec.Struct):
         return True
 
     def in_a_row(self, seen: object) -> int:
-        """The number of attempts in a row, this one included, that saw the same."""
+        """The number of attempts in a row, this one included, that saw the same value."""
         self._same = self._same + 1 if seen == self._seen else 1
         self._seen = seen
         return self._same
@@ -207,14 +208,14 @@ class TailRegister(Register[Tail]):
         return value.header.nonce
 
     def tombstone(self, life: str, nonce: str) -> Tail:
-        """The tail of a life that ended; with an empty `life`, of one that never was."""
+        """The tail of a life that ended or, if `life` is empty, of a life that never existed."""
         return Tail(header=TailHeader(session=self._keys.session, life=life, base=0, dead=True, nonce=nonce))
 
     def put_tombstone(self, nonce: str) -> Steps[None]:
-        """Write the tombstone of a life that never was if there is no tail; one by another process will do as well.
+        """Write the tombstone of a life that never existed, unless there is a tail or another process's tombstone.
 
-        A write that replaces it is refused once it is gone, while a delayed write that expects no object may succeed at
-        any time, even after the session was deleted and purged.
+        A write that expects the tombstone is refused once it is gone, while a delayed write that expects no object may
+        succeed at any time, even after the session was deleted and purged.
         """
         yield from self.swap(self.tombstone("", nonce), expect=ABSENT)
 
@@ -236,7 +237,7 @@ class LatestRegister(Register[Latest]):
         return value.card.write
 
     def tombstone(self, life: str, write: str, *, updated: int = 0, marker: str = "") -> Latest:
-        """The `latest` of a life that ended; with an empty `life`, of one that never was."""
+        """The `latest` of a life that ended or, if `life` is empty, of a life that never existed."""
         card = Card(session=self._keys.session, life=life, write=write, updated=updated, marker=marker, dead=True)
         return Latest(card=card)
 
@@ -257,7 +258,7 @@ def extend(key: str, data: bytes, *, expect: Version) -> Steps[Swapped | Lost]:
     """Append bytes in place to a log that has the version `expect`; see `Register.swap`.
 
     Raises:
-        PoisonedError: A sync failed; content that only this log holds does not count.
+        PoisonedError: A sync failed; content that is in this log alone does not count.
         UnavailableError: The outcome is unknown (rule 3).
     """
     (outcome,) = yield from swap_all(Append(key, data, expect=expect))
@@ -265,10 +266,10 @@ def extend(key: str, data: bytes, *, expect: Version) -> Steps[Swapped | Lost]:
 
 
 def swap_all(*requests: Put | Append) -> Steps[list[Swapped | Lost]]:
-    """Send swaps of several registers at once; each wins or loses by itself.
+    """Send swaps of several registers at once; each wins or loses independently.
 
     Raises:
-        UnavailableError: The outcome of one is unknown (rule 3).
+        UnavailableError: The outcome of a swap is unknown (rule 3).
     """
     outcomes: list[Swapped | Lost] = []
     for request, answer in zip(requests, (yield requests), strict=True):

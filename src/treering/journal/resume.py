@@ -4,14 +4,15 @@ Rule 1: the two answers may come from different moments. They fit together if th
 or below the position that `latest` covers and reaches at least that far, and the tail's epoch is not the older one.
 Also, both list the same erasures up to that epoch, and both have the same mark at the covered position: the last
 covered record is the same. Otherwise read again.
-Rule 2: the same two versions twice that do not fit are damage, and are reported as such; never an empty session. A
-version never comes back, so both were there at one moment. But a key is absent before a life and after its purge: an
-absent object has to be absent three times.
+Rule 2: if the same two versions are read twice and do not fit, that is damage. It is reported as such, never as an
+empty session. A version never comes back, so both existed at one moment. But a key is absent both before a life and
+after its purge, so a missing object has to be missing three times.
 
 Theory of operation
 -------------------
-`latest` only ever moves forward and the tail never drops what `latest` has not sealed. So a pair that does not fit
-was read before and after a seal, close, delete or creation by another process, and the next read is of a later moment.
+`latest` only ever moves forward and the tail never drops a record that `latest` does not call sealed. So a pair that
+does not fit was read before and after a seal, close, delete or creation by another process, and the next read is of a
+later moment.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ class Registers:
 
     @property
     def life(self) -> str:
-        """The life of these registers, deleted or not; while they are torn, perhaps an older one.
+        """The life of these registers, deleted or not; if they are torn, perhaps an older life.
 
-        Empty if there never was one, also if tombstones mark that one is about to begin.
+        Empty if no life ever existed, also if tombstones show that one is about to begin.
         """
         if self.tail is None or (self.card is not None and self.tail.header.dead):
             return self.card.life if self.card else ""
@@ -60,7 +61,7 @@ class Registers:
 
     @property
     def dead(self) -> bool:
-        """Deleted, and not created again.
+        """Whether the session was deleted, and not created again.
 
         A tombstone in the tail beside the card of another life says nothing about that life: the tail may have been
         read before that life's first append, and the card long after.
@@ -74,17 +75,16 @@ class Registers:
 
     @property
     def in_creation(self) -> bool:
-        """`latest` of a life exists, its tail not yet: nothing was appended so far. Any process may continue it."""
+        """Whether a life has `latest` and no tail: nothing was appended so far. Any process may continue it."""
         if self.card is None or self.card.dead or self.card.covers != self.card.born:  # rule: missing-tail, adopt
             return False
         return self.tail is None or (self.tail.header.dead and self.tail.header.life != self.card.life)
 
     @property
     def torn(self) -> bool:
-        """The tombstone in the tail is of another life than the card: read again.
+        """Whether the tail is missing, or is a tombstone of another life than the card: read again.
 
-        The tail may have been read before that life's first append, or long after that life's own end; the same holds
-        for a missing tail.
+        The tail may have been read before the first append of the card's life, or long after the end of that life.
         """
         return not self.dead and (self.tail is None or self.tail.header.dead)
 
@@ -135,7 +135,7 @@ class Registers:
 
 
 def unused(keys: SessionKeys) -> Registers:
-    """What a read of a name finds that was never used, or was purged."""
+    """The registers of a name that was never used, or was purged, without reading them."""
     missing = NotFoundError(f"there is no session {keys.session!r}", kind=Kind.SESSION, key=keys.latest)
     return Registers(keys, missing, missing)
 
@@ -159,7 +159,7 @@ def resume(keys: SessionKeys) -> Steps[View]:
     Raises:
         NotFoundError: There never was such a session.
         SessionDeletedError: It was deleted.
-        CorruptError: A register is damaged, or the two cannot belong together.
+        CorruptError: A register is damaged, or the two do not belong together.
         UnavailableError: The store does not answer, or the session changes faster than it can be read.
     """
     attempts = Attempts(keys.tail)

@@ -1,10 +1,10 @@
-"""Read single rows of a session's index: skeletons by position, by id, upward by parents, and what refers to a row.
+"""Read single rows of a session's index: by position, by id, or by parent; and the records that refer to a row.
 
-What is read follows what is asked for, not the length of the session, see `treering.journal.sealed`.
+The cost of a read depends on the question, not on the length of the session; see `treering.journal.sealed`.
 
-Rows below the base of the tail come from segments, all others from the tail. Rows of segments behind that base are cut
-off: the tail may have been replaced by an earlier one when a store was restored. Rows that the tail lists as erased are
-shown as erased, as everywhere.
+Rows below the base of the tail come from segments, all others from the tail. Rows that a segment holds behind that base
+are ignored: the tail may have been replaced by an earlier one when a store was restored. Rows that the tail lists as
+erased are shown as erased.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class OddError(Exception):
 
 
 class Descent(NamedTuple):
-    """How far a run of only children was followed."""
+    """The result of following a run of nodes that each have one child."""
 
     end: int
     """Position of the last node."""
     goes_on: bool
-    """It goes on behind what was read."""
+    """The run continues behind the chunks that were read."""
 
 
 class Rows:
@@ -60,7 +60,7 @@ class Rows:
         self._forget_erased()
 
     def look(self, view: View) -> None:
-        """Answer from `view` from now on; it is of the same life."""
+        """Answer from `view` from now on; it has to be of the same life."""
         before, self.view, self._sealed.view = self.view, view, view
         if before.epoch != view.epoch:
             self._forget_erased()
@@ -71,7 +71,7 @@ class Rows:
             self._tail.extend(view)
 
     def _forget_erased(self) -> None:
-        """Forget frames that may hold what was erased, whoever read them."""
+        """Forget frames that may hold erased payloads, whichever handle read them."""
         if self.view.burials:
             segments = self.view.keys.segments(self.view.life)
             self._frames.forget(lambda name: name[0].startswith(segments) and self._is_dirty(name[0]))
@@ -106,7 +106,7 @@ class Rows:
         return self.view.burials.bury_row(chunk.skeleton(at - part.index.first))
 
     def lines_at(self, positions: Iterable[int]) -> Steps[dict[int, bytes]]:
-        """The record lines at some positions: from the tail, or from frames. One GET a frame not read just before."""
+        """The record lines at some positions: from the tail, or from frames. One GET for each frame not in memory."""
         wanted = sorted(set(positions))
         place = bisect_left(wanted, self.base)
         found = {at: self.view.tail.lines[at - self.base] for at in wanted[place:]}
@@ -140,7 +140,7 @@ class Rows:
         return found
 
     def _came(self, frame: Frame, footer: Footer | None) -> bytes | None:
-        """The content of a frame, if it was read together with the index of its segment."""
+        """The content of a frame, if it was read with the index of its segment."""
         content = footer.content_of(frame.span) if footer is not None else None
         if content is not None:
             self._keep(frame, content)
@@ -153,7 +153,7 @@ class Rows:
     # rows upward
 
     def climb(self, at: int, limit: int) -> Steps[list[Skeleton]]:
-        """The node at a position and those above it, parent by parent: `limit` of them, or fewer up to a root.
+        """The node at a position and its ancestors, parent by parent: `limit` rows, or fewer up to a root.
 
         Raises:
             OddError: A parent was recorded behind its child.
@@ -173,7 +173,7 @@ class Rows:
         return rows
 
     def _climb_tail(self, at: int, limit: int) -> tuple[list[Skeleton], int | None]:
-        """Rows of the tail from `at` upward, and the position above them; None: it is not known here."""
+        """Rows of the tail from `at` upward, and the position of the next parent; None if the tail does not hold it."""
         rows: list[Skeleton] = []
         place: int | None = at
         while place is not None and len(rows) < limit:
@@ -185,7 +185,7 @@ class Rows:
         return rows, place
 
     def _climb_sealed(self, at: int, limit: int, parts: Sequence[Part]) -> Steps[tuple[list[Skeleton], int | None]]:
-        """Rows of one chunk from `at` upward, and the position above them; None: it is not known here."""
+        """Rows of one chunk from `at` upward, and the position of the next parent; None if the chunk lacks it."""
         part = holder_of(parts, at)
         [chunk] = yield from self._sealed.load([(part, part.index.chunk_of(at))], read_chunk)
         rows, above = chunk.climb(at - part.index.first, limit)
@@ -201,13 +201,13 @@ class Rows:
     # rows downward
 
     def descend(self, at: int, ahead: int = 1) -> Steps[Descent]:
-        """Go down a run of only children that begins at a node, inside the tail or a few chunks.
+        """Follow a run of nodes that each have one child, from a node down, inside the tail or a few chunks.
 
-        Where it ends, `referrers` tells what is below.
+        `referrers` returns the children of its last node.
 
         Args:
             at: Position of the node.
-            ahead: How many chunks to read at once: that of the node, and those behind it in the same segment.
+            ahead: How many chunks to read at once: the node's chunk, and the next ones in the same segment.
         """
         behind = False
         if at >= self.base:
@@ -223,7 +223,7 @@ class Rows:
         return Descent(end, goes_on=behind and end == max(run))
 
     def _run_in_tail(self, at: int) -> dict[int, str]:
-        """A run of only children, as far as the tail tells: ids by position."""
+        """A run of nodes that each have one child, as far as the tail shows: ids by position."""
         run: dict[int, str] = {}
         place: int | None = at
         while place is not None:
@@ -232,7 +232,7 @@ class Rows:
         return run
 
     def _sealed_run(self, at: int, ahead: int, parts: Sequence[Part]) -> Steps[tuple[dict[int, str], bool]]:
-        """A run of only children as far as some chunks tell, ids by position; and whether it goes on behind these."""
+        """A run of nodes with one child as far as some chunks show, ids by position; and whether it goes on."""
         part = holder_of(parts, at)
         spans = part.index.chunks_from(at)[:ahead]
         chunks = yield from self._sealed.load([(part, span) for span in spans], read_chunk)
@@ -245,7 +245,7 @@ class Rows:
         return run, row is not None and row >= chunks[-1].rows.stop
 
     def _forked(self, run: dict[int, str], parts: Sequence[Part]) -> Steps[set[str]]:
-        """The ids of those nodes of a run that other segments may know children of; maybe other ids, too."""
+        """The ids of the nodes of a run that may have children in other segments; the set may have other ids, too."""
         holder = holder_of(parts, min(run)) if min(run) < self.base else None
         found: set[str] = set()
         blocks: dict[tuple[str, OutsideSpan], Part] = {}
@@ -277,7 +277,7 @@ class Rows:
     def find(self, names: Iterable[str]) -> Steps[dict[str, list[int]]]:
         """The positions of all records with these ids, in order; none for an id that no record has."""
         found = {name: set(self._tail.places.get(name, ())) for name in names}
-        # Of the ids that we make none is made twice.
+        # Treering never makes an id twice.
         wanted = [name for name, places in found.items() if not places or time_of(name) is None]
         if wanted and self.base:
             for name, places in (yield from self._sealed.ask(partial(self._sealed_places, wanted))).items():
@@ -306,7 +306,7 @@ class Rows:
         """For each of these rows, the records that refer to it, by position.
 
         Raises:
-            OddError: One of them was recorded before its row.
+            OddError: A referrer was recorded before its row.
         """
         known = self._tail.referrers
         found = [[*known.get(row.id, ())] for row in rows]
@@ -323,7 +323,7 @@ class Rows:
     # rows by what they are
 
     def odd(self, *, whole: bool = False) -> Steps[bool]:
-        """Whether an id occurs twice, or might, or a node was recorded before its parent.
+        """Whether an id occurs or may occur twice, or a node was recorded before its parent.
 
         Args:
             whole: Questions about all rows follow, see `SealedParts.ask`.
@@ -333,7 +333,7 @@ class Rows:
         return (yield from self._sealed.ask(_odd, whole=whole))
 
     def occurs(self, mask: int) -> Steps[bool]:
-        """Whether anything occurs in the session that these bits of `treering.format.references` stand for."""
+        """Whether the session has any record for which one of these bits of `treering.format.references` stands."""
         if self._tail.mask & mask or not self.base:
             return bool(self._tail.mask & mask)
         return (yield from self._sealed.ask(partial(_occurs, mask)))
@@ -344,7 +344,7 @@ class Rows:
         """The rows that match, by position: the newest `limit` of them, or all.
 
         Args:
-            mask: Bits of `treering.format.references`: chunks in which nothing of this occurs are not read.
+            mask: Bits of `treering.format.references`: chunks that have none of these bits are not read.
             matches: Chooses rows.
             below: Only rows below this position.
             limit: How many at most.
@@ -384,7 +384,8 @@ class Rows:
         """The nodes without a parent, and those whose parent does not exist, by position.
 
         Raises:
-            OddError: A parent was recorded behind its child; it may be below it, and the child then a root.
+            OddError: A parent was recorded behind its child. It may also be a descendant of the child, which then is a
+                root.
         """
         found = yield from self.matching(HAS_ROOT, lambda row: row.type == "node" and row.parent is None)
         waiting = (yield from self._sealed.ask(self._sealed_orphans)) if self.base else {}
@@ -398,7 +399,7 @@ class Rows:
         return sorted([*found, *orphans.values()], key=lambda row: row.at)
 
     def _sealed_orphans(self, parts: Sequence[Part]) -> Steps[dict[str, list[int]]]:
-        """Positions of nodes by their parent, where the segment of the node does not have that."""
+        """Positions of nodes by the id of their parent, for parents that are not in the node's segment."""
         blocks = [(part, span) for part in parts for span in part.index.outside]
         waiting: dict[str, list[int]] = {}
         for (part, _), block in zip(blocks, (yield from self._sealed.load(blocks, read_outside)), strict=True):
@@ -424,7 +425,7 @@ def _odd(parts: Sequence[Part]) -> Steps[bool]:
 
 
 def _only_child(at: int, referrers: Iterable[tuple[int, int]]) -> int | None:
-    """Where the only child of a node is, if it has one, and that lies behind it."""
+    """The position of a node's only child; None if it has none or several, or the child is not behind it."""
     children = [place for place, code in referrers if code == CHILD]
     return children[0] if len(children) == 1 and children[0] > at else None
 
@@ -435,7 +436,7 @@ def _entries(block: Sequence[tuple[int, int]], wanted: int) -> Sequence[tuple[in
 
 
 def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
-    """Read the lines at some positions: from the tail in memory, else one ranged GET per frame that holds any."""
+    """Read the lines at some positions: from the tail in memory, else one ranged GET per frame that holds one."""
     return Rows(view, Memory()).lines_at(positions)
 
 

@@ -1,11 +1,12 @@
-"""Read parts of the indexes of sealed segments: what is asked for, and not more.
+"""Read from the indexes of sealed segments only the parts that a question needs.
 
-That are the names of the segments, the small end of each, and of their indexes the parts that are asked for. Segments
-never change under their name, so all of it is remembered, by one handle or by all handles of a store.
+These are the names of the segments, the small footer of each, and the needed parts of their indexes. A segment never
+changes under its name, so all of this is cached, by one handle or by all handles of a store.
 
-Rule 1: a list of segments that was made after the tail was read, or that reaches its base, holds every row below it.
-Rule 2: a segment that is gone was merged: list again. An erasure changes the segments that it is about, and with them
-their names.
+Rule 1: a list of segments that was made after the tail was read, or that reaches the tail's base, holds every row below
+that base.
+Rule 2: a segment that is gone was merged: list again. An erasure rewrites the segments that hold erased records, under
+new names.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ SPAN_BYTES: Final = 200
 COLUMN_BYTES: Final = 50
 """About the memory that a row takes in the columns of version 1."""
 ROW_BYTES: Final = 80
-"""About the memory that a row or entry of a decoded part takes, besides its content: integers, and what holds texts."""
+"""About the memory that a row or entry of a decoded part takes beyond its content: integers and string objects."""
 
 ENDS_BYTES: Final = 1024 * 1024
-"""To keep of what was read together with indexes: the last rows of each segment, and all of a small one."""
+"""Limit for the bytes kept that were read with indexes: the last rows of each segment, and whole small segments."""
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -61,9 +62,9 @@ class Part(msgspec.Struct, frozen=True):
     segment: Segment
     index: SegmentIndex
     first: int
-    """The first position to be taken from it; the one before it holds those below."""
+    """The first position to be taken from it; the previous segment holds the positions below."""
     footer: Footer | None
-    """What was read together with the index."""
+    """The bytes that were read with the index."""
 
 
 class SealedParts:
@@ -71,17 +72,17 @@ class SealedParts:
 
     def __init__(self, view: View, memory: Memory) -> None:
         self.view = view
-        """The registers as last read: those of the same life take the place of earlier ones."""
+        """The registers as last read; `Rows.look` replaces them by newer ones of the same life."""
         self._memory = memory
         self._segments: tuple[tuple[int, Segment], ...] = ()
         self._outdated: tuple[str, ...] = ()
-        """What `latest` said of segments when one of them was gone."""
+        """The names of segments in `latest` when one of these segments was gone."""
         self._ends = Cache(ENDS_BYTES)
         self._parts: dict[str, Part] = {}
-        """Segments that were asked about, by key."""
+        """Segments that a question needed, by key."""
 
     def forget_content(self) -> None:
-        """Forget what may hold records that were erased since."""
+        """Forget the bytes that may hold payloads erased since they were read."""
         self._ends = Cache(ENDS_BYTES)
         self._parts.clear()
 
@@ -92,12 +93,12 @@ class SealedParts:
         *,
         whole: bool = False,
     ) -> Steps[T]:
-        """Return what `question` finds in the segments; asks again if one was merged meanwhile.
+        """Return the result of `question` on the segments; calls it again if a segment was merged during the call.
 
         Args:
-            question: Gets the segments that hold `positions`, or all, and all of them have an index.
+            question: Gets the segments that hold `positions`, or all segments, with their indexes.
             positions: Below the base of the tail.
-            whole: Questions about all rows follow: read what describes these together with the indexes.
+            whole: Questions about all rows follow: read all parts of the indexes at once.
         """
         attempts = Attempts(self.view.keys.tail)
         while attempts.another():
@@ -119,16 +120,16 @@ class SealedParts:
         if reach < self.view.tail.header.base:
             segments, _, reach = choose((yield from list_segments(keys, life)))
         if reach < self.view.tail.header.base:
-            # A list may miss a segment that was merged; looking again proves whether one is lost, or all were deleted.
+            # A list may miss a segment that was merged; a second look proves whether one is lost, or all were deleted.
             segments = (yield from survey(keys, life)).segments
-        self._parts.clear()  # each has a first position, which may be another one now
+        self._parts.clear()  # their first positions may have changed
         self._segments = tuple(zip([0, *(segment.name.end for segment in segments)], segments, strict=False))
         return self._segments
 
     def _opened(self, listed: Sequence[tuple[int, Segment]], *, whole: bool) -> Steps[list[Part]]:
         """Segments with their indexes: one GET each, in parallel, where these are not remembered."""
         known_parts = [self._parts[segment.key] for _, segment in listed if segment.key in self._parts]
-        if len(known_parts) == len(listed):  # as a rule: a page asks some ten questions about the same ones
+        if len(known_parts) == len(listed):  # usually so: a page asks some ten questions about the same segments
             return known_parts
         read: dict[str, Footer] = {}
         known = {segment.key: self._memory.get((segment.key, None)) for _, segment in listed}
@@ -155,7 +156,7 @@ class SealedParts:
         return parts
 
     def load(self, wanted: Iterable[tuple[Part, S]], decode: Callable[[bytes, S, SegmentIndex], B]) -> Steps[list[B]]:
-        """Decoded parts of segments' indexes, in the order asked for; those not remembered are read in parallel."""
+        """Decoded parts of segments' indexes, in the given order; parts that are not cached are read in parallel."""
         asked = [(part, span) for part, span in wanted]
         found: dict[tuple[str, S], B] = {}
         missing: dict[tuple[str, S], tuple[Part, S]] = {}
@@ -188,7 +189,7 @@ def holder_of(parts: Sequence[Part], at: int) -> Part:
 
 
 def _came_with(part: Part, span: Span) -> bytes | None:
-    """The bytes of a part of an index that were read together with the index; all of it is in version 1."""
+    """The bytes of a part of an index, if they were read with it; empty for version 1, whose index has no parts."""
     if span.start == span.end:
         return b""
     return part.footer.held(span.start, span.end) if part.footer is not None else None
@@ -201,7 +202,7 @@ def _weight(index: SegmentIndex) -> int:
 
 
 def _part_weight(data: bytes, span: Span, index: SegmentIndex) -> int:
-    """About the bytes that a part takes in memory once it is decoded; what is stored may be a hundredth of it."""
+    """About the bytes that a part takes in memory once it is decoded; its stored size may be a hundredth of that."""
     if not data:  # of version 1: computed from all rows
         return _weight(index) + ROW_BYTES * index.rows
     rows = span.rows if isinstance(span, ChunkSpan) else span.entries

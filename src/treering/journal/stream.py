@@ -1,23 +1,26 @@
-"""The pieces of an answer while it is being written: beside the journal, in chunks, until the answer is a node.
+"""Store the pieces of an answer while it is written: in chunks beside the journal, until the answer is a node.
 
-Rule 1: a note in the journal begins a stream, before its first chunk. The node of the same id ends it, or a note.
-So the journal alone says which streams are open; a chunk of any other stream is waste, and anybody may delete it.
-Rule 2: a write swaps the open chunk that its writer saw, or adds to it, or it is refused. What was acknowledged stays.
-Rule 3: a write that makes a chunk large closes it, and nothing follows in that chunk. Only then the next one is begun.
-So at any time there is one object in which the next write must be.
-Rule 4: a write without an answer is sent again as it was, before any other. It counts once, also if both took effect.
-Rule 5: who goes on with a stream writes a line to that object first. From then on every write of the writer before is
-refused, however late it arrives, and what was read up to there is all that it ever wrote.
-Rule 6: chunks are deleted when the journal says that the stream has ended, never before.
+Rule 1: a note in the journal begins a stream, before its first chunk is written. The node of the same id, or another
+note, ends it. So the journal alone determines which streams are open. A chunk of any other stream is waste, and any
+process may delete it.
+Rule 2: a write swaps the open chunk that its writer saw, or appends to it; otherwise it is refused. Acknowledged pieces
+stay.
+Rule 3: a write that makes a chunk large closes it, and nothing follows in that chunk. Only then is the next chunk
+begun. So at any time one object has to receive the next write.
+Rule 4: a write without an answer is sent again unchanged, before any other write. It counts once, even if both requests
+took effect.
+Rule 5: a writer that takes over a stream first writes a line to that object. From then on every write of the previous
+writer is refused, however late it arrives, and the pieces read up to that line are all that it ever wrote.
+Rule 6: chunks are deleted when the journal shows that the stream has ended, never before.
 
 Theory of operation
 -------------------
-Pieces come ten times as often as records, and they are worth little once the answer is whole. In the tail each of them
-would be a compare-and-swap against all other writers, would lie in segments, and would have to be dropped again. Here
-each stream has one writer, who meets another one only if that takes it for dead.
-A late write may begin a chunk that was deleted. Nobody shows it: the journal says that the stream has ended. And who
-begins a chunk, or finds one that is not the one it knew, looks at the journal behind that, so it is not told that
-anything in such a chunk is stored.
+Pieces come ten times as often as records, and they are worth little once the answer is complete. In the tail each of
+them would be a compare-and-swap against all other writers, would lie in segments, and would have to be dropped again.
+Here each stream has one writer, which competes with another one only if that one takes it for dead. A late write may
+create a chunk again that was deleted. No reader shows it, since the journal shows that the stream has ended. And a
+writer that begins a chunk, or finds one that is not the one it knew, reads the journal after that. So pieces in such a
+chunk are never acknowledged.
 """
 
 from __future__ import annotations
@@ -49,9 +52,9 @@ from treering.storage.requests import ABSENT, Delete, Steps
 from treering.storage.run import delete_all, list_all
 
 TTL_MS: Final = 15_000
-"""Without a write for so long a writer counts as dead."""
+"""Milliseconds without a write after which a writer counts as dead."""
 BEAT_SECONDS: Final = TTL_MS / 3000
-"""A writer that has nothing to write says so often that it lives."""
+"""A writer that has no pieces to write gives a sign of life at this interval."""
 NUMBERS_MAX: Final = 9999  # chunks of 64 KiB
 
 
@@ -73,13 +76,13 @@ class ChunkRegister(Register[Chunk]):
 
 
 class Tape:
-    """Writes the pieces of one stream, for one writer.
+    """The pieces of one stream, as one writer stores them.
 
     Args:
         keys: The session.
         life: Its life.
         stream: The stream.
-        writer: Random: no other writer has it.
+        writer: A random name that no other writer has.
         has_it: Reads the journal as it is now, and returns whether this writer has the stream.
     """
 
@@ -89,18 +92,18 @@ class Tape:
         self.stream = stream
         self.writer = writer
         self.offset = 0
-        """Behind all that is stored."""
+        """The offset behind all stored pieces."""
         self._keys = keys
         self._life = life
         self._has_it = has_it
         self._number = 0
         self._chunk: Chunk | None = None
-        """The chunk that is written to, as it is stored; None: it is not begun."""
+        """The chunk that is written to, as it is stored; None if it is not begun yet."""
         self._version = ABSENT
         self._in_place = False
         self._lock = Lock()
         self._waiting: list[PieceForm] = []
-        """What the next write stores; one thread may add while another one writes."""
+        """Pieces for the next write; one thread may add pieces while another thread writes."""
         self._failed: str | None = None
         self._sent: tuple[bytes, ChunkLine] | None = None
         """The line of a write whose outcome is not known."""
@@ -108,7 +111,7 @@ class Tape:
 
     @property
     def unsaved(self) -> tuple[PieceForm, ...]:
-        """What is not known to be stored, in order."""
+        """The pieces that are not known to be stored, in order."""
         return (*(self._sent[1].pieces if self._sent else ()), *self._waiting)
 
     def add(self, piece: PieceForm) -> None:
@@ -117,10 +120,10 @@ class Tape:
             self._waiting.append(piece)
 
     def write(self, *, failed: str | None = None) -> Steps[None]:
-        """Store what was added: one request, and one more for what an earlier call left without an answer.
+        """Store the added pieces: one request, and one more if an earlier write has got no answer.
 
         Args:
-            failed: The writer gives up, and why.
+            failed: The reason why the writer gives up; None if it does not.
 
         Raises:
             StreamLostError: Another writer took the stream over, or it has ended.
@@ -139,7 +142,7 @@ class Tape:
         yield from self.write()
 
     def take(self) -> Steps[list[PieceForm]]:
-        """Go on with the stream: fence the writer before, and return all its pieces.
+        """Take over the stream: fence the previous writer, and return all its pieces.
 
         One GET for each chunk, and one write. Errors as for `write`.
         """
@@ -166,14 +169,14 @@ class Tape:
                 return pieces + taken
 
     def chunks(self) -> tuple[str, ...]:
-        """Keys of all chunks that there may be."""
+        """Keys of all chunks that may exist."""
         numbers = range(self._number + 2)  # a write without an answer may begin the next one
         return tuple(self._keys.chunk(self._life, ChunkName(self.stream, number)) for number in numbers)
 
     # one write
 
     def _go_on(self) -> None:
-        """Go on in the next chunk, if this one is closed."""
+        """Continue in the next chunk, if this one is closed."""
         if self._chunk is not None and self._chunk.closed:  # rule: close-first
             self._number += 1
             self._see(Cell(None, ABSENT))
@@ -186,7 +189,7 @@ class Tape:
         self._in_place = self._keys.appends and cell.value is not None and not cell.value.torn
 
     def _compose(self) -> tuple[bytes, ChunkLine]:
-        """Make the line of the next write, of all that waits."""
+        """Make the line of the next write, from all waiting pieces."""
         self._count += 1
         with self._lock:
             pieces, self._waiting = tuple(joined(self._waiting)), []
@@ -216,14 +219,14 @@ class Tape:
         self._go_on()
 
     def _require_mine(self) -> Steps[None]:
-        """Raise if the stream ended, or was taken over, before its newest chunk was begun: nobody would read that."""
+        """Raise if the stream ended, or was taken over, before its newest chunk was begun: no reader would see it."""
         if not (yield from self._has_it()):
             raise lost(self.stream, "another writer took it over, or ended it")
 
     def _try(self, line: bytes, write: ChunkLine) -> Steps[Swapped | Lost]:
         register = self._register()
         if self._chunk is not None and self._in_place:
-            with suppress(PoisonedError):  # nothing in that log counts: what is known is written anew
+            with suppress(PoisonedError):  # nothing in that log counts: write the known content anew
                 outcome = yield from extend(register.key, line, expect=self._version)
                 if isinstance(outcome, Swapped):
                     self._see(Cell(self._chunk.with_line(line, write), outcome.version))
@@ -235,7 +238,7 @@ class Tape:
         return outcome
 
     def _extended(self, line: bytes, write: ChunkLine, *, offset: int) -> Chunk:
-        """The open chunk with one more line, to replace it; a new one, if it is not begun."""
+        """The open chunk with one more line, to replace it; a new chunk if none is begun."""
         if self._chunk is not None:
             header = msgspec.structs.replace(self._chunk.header, nonce=new_nonce())
             return msgspec.structs.replace(self._chunk, header=header, torn=False).with_line(line, write)
@@ -243,26 +246,26 @@ class Tape:
         return Chunk(header=header, lines=(line,), writes=(write,))
 
     def _read_back(self, write: ChunkLine) -> Steps[bool]:
-        """After a refusal, tell whether the write is stored nevertheless; false: try again.
+        """After a refusal, return whether the write is stored nevertheless; false: try again.
 
         Raises:
-            StreamLostError: The chunk is another writer's, or gone.
+            StreamLostError: Another writer wrote to the chunk, or the chunk is gone.
         """
         known = len(self._chunk.lines) if self._chunk is not None else 0
         cell = yield from self._register().read()
-        if cell.value is None:  # it was there, since the write was refused
+        if cell.value is None:  # the chunk existed, since the write was refused
             raise lost(self.stream, "it has ended")
         new = cell.value.writes[known:]
         if any(each.writer != self.writer for each in new):  # rule: tell-the-fenced
             raise lost(self.stream, "another writer took it over")
-        if not new and cell.version != self._version:  # a chunk only grows: it was deleted, and a late write began it
+        if not new and cell.version != self._version:  # a chunk only grows: a late write made it anew
             yield from self._require_mine()  # rule: look-behind-late-chunk
         self._see(cell)
         return any(each.by == write.by for each in new)
 
 
 def lost(stream: str, why: str) -> StreamLostError:
-    """The error for who cannot go on with a stream."""
+    """The error for a writer that cannot continue a stream."""
     return StreamLostError(
         f"the stream was lost: {why}. stream={stream!r}",
         kind=Kind.STREAM_LOST,
@@ -278,7 +281,7 @@ def read_stream(keys: SessionKeys, life: str, stream: str) -> Steps[list[Chunk]]
     """Read all chunks of a stream: one GET each, and one more if the last one is closed.
 
     Raises:
-        CorruptError: One is damaged.
+        CorruptError: A chunk is damaged.
         UnavailableError: The store does not answer.
     """
     chunks: list[Chunk] = []
@@ -291,14 +294,15 @@ def read_stream(keys: SessionKeys, life: str, stream: str) -> Steps[list[Chunk]]
 
 
 def sweep_streams(keys: SessionKeys, life: str, look: Callable[[], Steps[Collection[str]]]) -> Steps[int]:
-    """Delete the chunks of all streams but those that the journal says are open; return how many there were.
+    """Delete the chunks of all streams that the journal does not list as open; return how many were deleted.
 
-    One LIST for each 1,000 chunks; if there are any, what a look takes, and a DELETE for each 1,000 that go.
+    Takes one LIST for each 1,000 chunks. If there are any, it also takes one call of `look`, and a DELETE for each
+    1,000 deleted chunks.
 
     Args:
         keys: The session.
         life: Its life.
-        look: Reads the journal, and returns which streams are open.
+        look: Reads the journal, and returns the ids of the open streams.
     """
     found = yield from list_all(keys.streams(life))  # rule: list-then-look
     names = [(entry.key, name) for entry in found if (name := parse_chunk(entry.key))]
@@ -309,5 +313,5 @@ def sweep_streams(keys: SessionKeys, life: str, look: Callable[[], Steps[Collect
 
 
 def drop_chunks(chunks: Sequence[str]) -> Steps[None]:
-    """Delete the chunks of a stream that has ended. What is left, if the store does not answer, is waste."""
+    """Delete the chunks of a stream that has ended. If the store does not answer, they are waste."""
     yield (Delete(tuple(chunks)),)

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from treering.journal.memory import Memory
 
 ROW_BYTES: Final = 600
-"""About the memory that a row takes here: its skeleton, its place, and what it refers to."""
+"""About the memory that a row takes here: its skeleton, its place, and its reference."""
 
 
 class Referrer(NamedTuple):
-    """A record that refers to another one."""
+    """A record that refers to another record."""
 
     at: int
     """Its position."""
     code: int
-    """How, see `treering.format.references`."""
+    """The kind of reference; see `treering.format.references`."""
 
 
 class TailRows:
@@ -41,7 +41,7 @@ class TailRows:
         self.extend(view)
 
     def extend(self, view: View) -> None:
-        """Add the rows that `view` has behind those known; it has the same base and epoch."""
+        """Add the rows that `view` has behind the known rows; it has the same base and epoch."""
         for line in view.tail.lines[len(self.rows) :]:
             self.last = line
             row = skeleton_of(line)
@@ -57,7 +57,7 @@ class TailRows:
         return node.id == node.parent or node.id in self.referrers or any(row.type != "node" for row in above)
 
     def begin(self, view: View) -> bool:
-        """Whether these are the first rows of a tail: of the same one, that nobody replaced."""
+        """Whether these are the first rows of the view's tail, which no writer has replaced since."""
         lines, count = view.tail.lines, len(self.rows)
         return self.nonce == view.tail.header.nonce and 0 < count <= len(lines) and lines[count - 1] == self.last
 
@@ -72,7 +72,7 @@ class TailRows:
 
 
 def tail_rows(view: View, memory: Memory) -> TailRows:
-    """The rows of a tail; what another handle of the store decoded of it is not decoded again."""
+    """The rows of a tail; rows that another handle of the store decoded are not decoded again."""
     held: TailRows | None = memory.tails.get(view.keys.tail)
     if held is not None and held.begin(view):
         rows = held.copy()

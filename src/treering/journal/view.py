@@ -20,17 +20,17 @@ _NEVER_TAKEN = Lease()
 
 
 class Lines(Sequence[bytes]):
-    """Immutable lines, whose extension costs only as much as is added, however long they are.
+    """Immutable lines; extending them costs time for the added lines only, however many there are.
 
     Every append extends a tail on disk until it is sealed. A tuple would be copied each time: some thousand references,
     each to an object that is no longer in the processor's cache. A longer sequence shares the list of the shorter one;
-    each sees only its part of it. Not for several threads at once.
+    each sees only its own part of the list. Not thread-safe.
     """
 
     __slots__ = ("_count", "shared", "size")
 
     def __init__(self, lines: Sequence[bytes], more: Sequence[bytes]) -> None:
-        """Join `lines` and `more`; the former are copied unless nothing was added behind them yet."""
+        """Join `lines` and `more`; copies `lines` if lines were added behind them before."""
         known = lines if isinstance(lines, Lines) else None
         self.shared: list[bytes] = known.shared if known and len(known.shared) == len(known) else list(lines)
         self.shared += more
@@ -94,7 +94,7 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def lease(self) -> Lease:
-        """Which worker has the session for itself; number 0: none ever had."""
+        """The lease of the worker with exclusive use of the session; number 0 if no worker ever took one."""
         return self.tail.header.lease or _NEVER_TAKEN
 
     @property
@@ -128,7 +128,7 @@ class View(msgspec.Struct, frozen=True):
         return Marks(self.mark_at(first), self.mark_at(end), self.tail.header.erased_mark(self.epoch))
 
     def with_tail(self, tail: Tail, version: Version) -> View:
-        """The same view with a tail that we wrote."""
+        """The same view with a tail that this process wrote."""
         return msgspec.structs.replace(self, tail=tail, tail_version=version, in_place=self.keys.appends)
 
     def with_latest(self, latest: Latest, version: Version) -> View:
@@ -150,7 +150,7 @@ class View(msgspec.Struct, frozen=True):
             knows: Whether a record is understood, by its type and kind.
 
         Raises:
-            FormatVersionError: There is one among the unsealed records.
+            FormatVersionError: There is such a record among the unsealed ones.
         """
         for line in self.unsealed_lines:
             if b'"critical":true' not in line:
@@ -165,9 +165,9 @@ class View(msgspec.Struct, frozen=True):
 
 
 def empty_tail(card: Card, session: str, nonce: str) -> Tail:
-    """The tail of a life before its first append; records that it was loaded with are in segments.
+    """The tail of a life before its first append; records that it was born with are in segments.
 
-    A life copied from another store may bring a list of erasures.
+    If the life was copied from another store, the card may have a list of erasures.
     """
     header = TailHeader(
         session=session,

@@ -1,17 +1,17 @@
-"""Follow a journal: all who follow one session through one store share its looks.
+"""Follow a journal: all followers of one session through one store share their looks.
 
-A look is one conditional GET of the tail, which has no body while nothing changed. Of those who wait one looks, as soon
-as one of them is due; the others are woken by what it finds. What it found stays in memory, so who was woken needs no
-request; who is further behind reads segments.
+A look is one conditional GET of the tail, which has no body while nothing changed. When a look is due, one of the
+waiting followers makes it and wakes the others if it finds something new. Its result stays in memory, so followers that
+are woken need no request; a follower that is further behind reads segments.
 
-Rule 1: a place is a life, a position and an epoch. What follows a place are the records from its position on, in their
-order, and the acts of erasing after its epoch. Both only grow, so a place is good for ever.
-Rule 2: an act is told behind all records that the same look showed. So whoever applies what is told in its order has
-the record before it is told to drop its payload.
-Rule 3: records are shown as erased from the look on that showed the act, those kept from earlier looks included.
-Rule 4: a life that ended stays ended, and nothing of another life of that name is told.
-Rule 5: a look that was given up counts for nothing: the next who is woken looks again. One that takes very long is not
-waited for.
+Rule 1: a place is a life, a position and an epoch. A place is followed by the records from its position on, in their
+order, and by the acts of erasing after its epoch. Both only grow, so a place stays valid for ever.
+Rule 2: an act is returned after all records that the same look showed. So a follower that applies records and acts in
+their order has a record before it gets the act that erases its payload.
+Rule 3: from the look on that showed an act, its records are shown as erased, including those kept from earlier looks.
+Rule 4: a life that ended stays ended, and followers get nothing of another life of that name.
+Rule 5: a look that was given up counts for nothing: the next follower that is woken looks again. Followers do not wait
+for a look that takes very long.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from treering.storage.effects import Pause, Signal
 from treering.storage.requests import Answer, Batch, Get, Steps, Unchanged, Version
 
 KEPT_BYTES_MAX = 1024 * 1024
-"""Of lines before the tail that are kept for who was woken late."""
+"""Limit of the lines before the tail that are kept for followers that wake up late."""
 MISSED_MAX = 2000
-"""How many records that left the tail between two looks are read for all together."""
+"""Up to this many records that left the tail between two looks are read once for all followers."""
 LOOK_SECONDS_MAX = 10.0
-"""How long others wait for a look that is under way."""
+"""How long other followers wait for a look that is under way."""
 
 Waiting: TypeAlias = Generator[Batch | Pause, Any, "Told"]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Between two things that a journal tells."""
+    """A point in the sequence of a journal's records and acts of erasing, from which a follower continues."""
 
     life: str
     at: int
     """Position of the next record."""
     epoch: int
-    """Of the last act of erasing that was told."""
+    """Epoch of the last act of erasing before the place."""
 
     @property
     def text(self) -> str:
@@ -66,7 +66,7 @@ class Place(msgspec.Struct, frozen=True):
         """Read a cursor.
 
         Raises:
-            UsageError: It is none.
+            UsageError: The text is not a cursor.
         """
         at, _, rest = text.partition("-")
         epoch, _, life = rest.partition("-")
@@ -76,17 +76,17 @@ class Place(msgspec.Struct, frozen=True):
 
     @classmethod
     def end_of(cls, view: View) -> Place:
-        """The place behind all that a view shows."""
+        """The place behind all records and acts that a view shows."""
         return cls(view.life, view.end, view.epoch)
 
 
 class Told(NamedTuple):
-    """What follows a place, in its order."""
+    """The records and acts that follow a place, in their order."""
 
     lines: Sequence[bytes]
     """Record lines."""
     acts: tuple[Erasure, ...] = ()
-    """What was erased, told behind these."""
+    """Acts of erasing; they follow after `lines`."""
     ended: bool = False
     """The session was deleted, and nothing follows."""
 
@@ -108,7 +108,7 @@ class _Recent(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """The end of the journal of one life, for all who follow it through one store. For several threads.
+    """The end of the journal of one life, for all its followers through one store. Thread-safe.
 
     Args:
         keys: The session.
@@ -124,21 +124,21 @@ class Watch:
         self._recent: _Recent | None = None
         self._ended = False
         self._looking: float | None = None
-        """Since when somebody looks."""
+        """When the look that is under way began; None if there is none."""
         self._looked = 0.0
         """When the last look ended."""
         self._news, self._done = Signal(), Signal()
 
     def known(self) -> tuple[_Recent | None, bool]:
-        """What the last look showed, and whether the life ended."""
+        """The result of the last look, and whether the life ended."""
         with self._lock:
             return self._recent, self._ended
 
     def turn(self, seen: _Recent | None, seconds: float, *, newer: bool = False, again: bool = False) -> Pause | int:
-        """Whether to wait, or to look: then the number of the look, which has to be given to `look` at once.
+        """Return a pause to wait for, or the number of a look, which has to be passed to `look` at once.
 
         Args:
-            seen: What the caller knows of the last look.
+            seen: The result of the last look that the caller knows.
             seconds: How long to wait between two looks.
             newer: The caller needs a newer look in any case.
             again: The caller has just looked, so it waits in any case.
@@ -157,10 +157,10 @@ class Watch:
             return self.looks
 
     def look(self, number: int) -> Steps[None]:
-        """Look once: one conditional GET; more only if records left the tail unseen, or the session was deleted.
+        """Look once: one conditional GET, and more only if records left the tail unseen or the session was deleted.
 
         Raises:
-            CorruptError: The session went back, or is damaged.
+            CorruptError: The session went back to an older state, or is damaged.
             UnavailableError: The store does not answer.
         """
         news = False
@@ -198,7 +198,7 @@ class Watch:
 
     def _put(self, recent: _Recent | None, number: int) -> None:
         with self._lock:
-            if self._recent is None or self._recent.look < number:  # else a later look was faster
+            if self._recent is None or self._recent.look < number:  # else a later look ended earlier
                 self._recent = recent
 
     def _tail_in(self, answer: Answer) -> Steps[tuple[Tail, Version]]:
@@ -216,7 +216,7 @@ class Watch:
         return view.tail, view.tail_version
 
     def _missed(self, first: int, base: int) -> Steps[Sequence[bytes]]:
-        """Records that were appended, sealed and dropped between two looks; none if there are too many of them."""
+        """Records that were appended, sealed and dropped between two looks; none if there are too many."""
         lines: list[bytes] = []
         known: Survey | None = None
         if base - first > MISSED_MAX:
@@ -231,7 +231,7 @@ class Watch:
     def _joined(
         self, before: _Recent | None, missed: Sequence[bytes], tail: Tail, version: Version, number: int
     ) -> _Recent:
-        """What a look showed, behind the newest lines that were known before."""
+        """The result of a look, with the newest lines that were known before in front of it."""
         base, header = tail.header.base, tail.header
         if before is None:
             return _Recent(base, tail.lines, header, version, number)
@@ -247,10 +247,10 @@ class Watch:
 
 
 class Follower:
-    """One who follows: gets what comes behind its place.
+    """A follower of a journal: gets the records and acts behind its place.
 
     Args:
-        watch: What it shares with others.
+        watch: The looks that it shares with other followers.
         place: The place.
         seconds: How long to wait between two looks.
     """
@@ -260,15 +260,15 @@ class Follower:
         self._watch = watch
         self._seconds = seconds
         self._since = watch.looks
-        """A look with a greater number shows at least as much as this follower was told."""
+        """A look with a greater number shows at least as much as this follower already got."""
         self._survey: Survey | None = None
-        """Where the records are, while it reads segments."""
+        """The survey in use while it reads segments."""
 
     def more(self) -> Waiting:
-        """Wait until something follows, and return it; the place is behind it then.
+        """Wait until something follows the place, return it, and move the place behind it.
 
         Raises:
-            CorruptError: The session went back, or is damaged.
+            CorruptError: The session went back to an older state, or is damaged.
             UnavailableError: The store does not answer.
         """
         looked = False
@@ -291,7 +291,7 @@ class Follower:
                     yield from self._watch.look(turn)
 
     def _is_ahead(self, recent: _Recent | None) -> bool:
-        """Whether this follower was told more than the last look showed."""
+        """Whether this follower already got more than the last look showed."""
         place = self.place
         return recent is not None and (place.at > recent.end or place.epoch > recent.header.epoch)
 
@@ -305,7 +305,7 @@ class Follower:
         return told
 
     def _from_segments(self) -> Steps[Told]:
-        """A segment or a part of one; behind the last record, what was erased."""
+        """Records of a segment or of a part of one; behind the last record, the acts of erasing."""
         keys, at = self._watch.keys, self.place.at
         self._since = self._watch.looks
         try:
@@ -331,7 +331,7 @@ class Follower:
 
 
 class Watches:
-    """The watches of one store, by session and life; one that nobody uses is forgotten. For several threads."""
+    """The watches of one store, by session and life; a watch that no follower uses is forgotten. Thread-safe."""
 
     def __init__(self) -> None:
         self._begin()
@@ -343,7 +343,7 @@ class Watches:
 
     def of(self, keys: SessionKeys, life: str) -> Watch:
         """The watch of a life."""
-        if os.getpid() != self._process:  # a fork: who looks and who has the lock stayed behind
+        if os.getpid() != self._process:  # a forked process has no other threads
             self._begin()
         with self._lock:
             watch = self._known.get((keys.tail, life))
@@ -353,7 +353,7 @@ class Watches:
 
 
 def _newest(lines: list[bytes], most: int) -> list[bytes]:
-    """The last lines of at most so many bytes."""
+    """The last lines, of at most `most` bytes together."""
     count, left = 0, most
     while count < len(lines) and (left := left - len(lines[-1 - count])) >= 0:
         count += 1
@@ -361,7 +361,7 @@ def _newest(lines: list[bytes], most: int) -> list[bytes]:
 
 
 def _is_end(error: NotFoundError) -> bool:
-    """Whether an error says that there is no session any more."""
+    """Whether an error means that the session does not exist any more."""
     return isinstance(error, SessionDeletedError) or error.kind == Kind.SESSION
 
 

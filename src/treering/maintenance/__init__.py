@@ -1,4 +1,4 @@
-"""Keep a store sound: verify, repair, back up, keep it within a policy.
+"""Keep a store healthy: verify, repair, back up, and apply retention policies.
 
 Its modules are imported when they are first used.
 """

@@ -1,7 +1,7 @@
 """Back up a store, a namespace or single sessions to another place, also while they are in use; see `mirror`.
 
-A backup is a store: it can be opened, verified and copied from, and backed up again to where it is to be restored.
-One session that fails does not stop the others.
+A backup is a store: it can be opened, verified and copied from, and backed up again to the place where it is to be
+restored. One session that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     namespace: tuple[str, ...] = ()
-    """As in `SessionInfo`, of the store."""
+    """The session's namespace in the store, as in `SessionInfo`."""
     kind: Literal["session", "parcel"] = "session"
     action: Action
     """`kept`: the store no longer has it, and the backup still does."""
@@ -88,7 +88,7 @@ def back_up(
 
 
 def _is_inside(target: Place, source: Place) -> bool:
-    """Whether the target is the source or a namespace in it, which would be backed up into itself without end."""
+    """Whether the target is the source or a namespace in it, so that the backup would never end."""
     if innermost(source.driver) is innermost(target.driver):
         return True
     is_same_store = source.address is not None and source.address == target.address
@@ -96,7 +96,7 @@ def _is_inside(target: Place, source: Place) -> bool:
 
 
 class _Copying:
-    """One run."""
+    """One run of a backup."""
 
     def __init__(
         self, *, delete: bool, on_result: Callable[[BackedUp], None] | None, progress: Callable[[int], None] | None
@@ -200,7 +200,7 @@ class _Copying:
             try:
                 row = yield from self._parcel(source, target, name, row, same_size=same_size)
             except NotFoundError:
-                continue  # removed meanwhile
+                continue  # removed since it was listed
             except (TreeringError, OSError) as error:
                 row = msgspec.structs.replace(row, action="failed", error=str(error))
             yield from self._add(row)
@@ -223,7 +223,7 @@ class _Copying:
 
 
 def _listed(place: Place) -> Steps[dict[str, int]]:
-    """Sizes of the parcels of a place, by the rest of their keys."""
+    """Sizes of the parcels of a place, by their keys without its prefix."""
     entries = yield from list_all(parcel_folder(place.prefix, ""))
     return {entry.key.removeprefix(place.prefix): entry.size for entry in entries}
 

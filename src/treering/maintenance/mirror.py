@@ -1,13 +1,14 @@
-"""Update one session in a backup to the current state of its original, also while that is in use.
+"""Update one session in a backup to the current state of its original, also while the original is in use.
 
-A session in a backup has segments and `latest`, and no tail: like one that was just imported. So one swap of one object
-takes it from one state to the next.
-Rule 1: what is copied is of one moment; see `treering.store.moment`.
+A session in a backup has segments and `latest`, and no tail, like a session that was just imported. So one swap of one
+object takes it from one state to the next.
+Rule 1: all copied objects are of one moment; see `treering.store.moment`.
 Rule 2: segments and blobs are written first, then `latest` is swapped, then unneeded objects are deleted. A run killed
 in between leaves the earlier state. A backup has markers of its own; see `treering.journal.marker`.
-Rule 3: the original is read once more before the swap: if a payload was erased there meanwhile, the copy is repeated.
-Rule 4: content that the original no longer has is removed from a backup only on request: a session that was deleted,
-or created again, or that lost records because an older copy was restored over it.
+Rule 3: the original is read once more before the swap: if a payload was erased there since the first read, the copy is
+repeated.
+Rule 4: content that the original no longer has is removed from a backup only on request. This concerns a session that
+was deleted, or created again, or that lost records because an older copy was restored over it.
 Rule 5: only objects whose names the backup lacks are read, checked and written. Damage in the original never replaces
 sound content in a backup.
 """
@@ -52,14 +53,14 @@ class Mirrored(msgspec.Struct, frozen=True):
 
     records: int
     objects: int = 0
-    """How many records were written; 0 if the backup had all of them."""
+    """How many objects were written; 0 if the backup was up to date."""
     bytes: int = 0
     missing: tuple[str, ...] = ()
-    """Digests of blobs that records name and that are missing or damaged in the original."""
+    """Digests of blobs that records refer to and that are missing or damaged in the original."""
 
 
 def _is_backup(view: View) -> bool:
-    """Whether nothing was ever appended here: segments behind the end are then left from an interrupted backup."""
+    """Whether nothing was ever appended here; then segments behind the end are left from an interrupted backup."""
     return not view.tail.header.nonce
 
 
@@ -82,7 +83,7 @@ def _latest(moment: Moment) -> Latest:
         dead=False,
         lines=len(lines),
     )
-    # A run that is repeated writes the same marker, so that one that was killed leaves none behind.
+    # A repeated run writes the same marker, so that a killed run leaves no extra one.
     unique = view.latest.card.write if _is_plain.fullmatch(view.latest.card.write) else new_nonce()
     return Latest(card=marker.first_marked(card, now_ms=card.marked or card.updated, unique=unique), lines=lines)
 
@@ -93,7 +94,7 @@ class Mirror:
     Args:
         keys: The session, in the store that the job is run against.
         target: The store of the backup.
-        there: The session there; of the same name.
+        there: The session in that store, with the same name.
         replace: Replace the session even against rule 4.
         progress: Called with the number of bytes done so far.
     """
@@ -131,7 +132,7 @@ class Mirror:
             try:
                 wanted = yield from self._copy(moment)
             except NotFoundError:
-                continue  # it was merged or erased meanwhile
+                continue  # it was merged or erased in the meantime
             now = yield from resume(self._keys)
             now.require_same_life(moment.view.life)
             if now.epoch != moment.view.epoch:
@@ -144,7 +145,7 @@ class Mirror:
     # reading the backup
 
     def _look(self, moment: Moment) -> Job[tuple[Registers | None, Version]]:
-        """The registers in the backup, None if there are none, and the version of its `latest`."""
+        """The registers in the backup, None if it has none, and the version of its `latest`."""
         try:
             seen = yield from on(self._target, look(self._there))
         except CorruptError as error:
@@ -169,7 +170,7 @@ class Mirror:
         return ConflictError(message, kind=Kind.BACKUP, key=self._there.latest, remedy=remedy)
 
     def _require_older(self, moment: Moment, seen: Registers) -> Job[None]:
-        """Refuse to lose content of the backup (rule 4)."""
+        """Raise if content of the backup would be lost (rule 4)."""
         if not self._replace and (why := (yield from self._newer(moment, seen))):
             raise self._conflict(why, _REPLACE)
 
@@ -189,7 +190,7 @@ class Mirror:
     def _has_same_record(self, moment: Moment, seen: Registers, at: int) -> Job[bool]:
         """Whether the original has the last record of the backup, and so all records before it.
 
-        If both have the segment that holds it, nothing is read: names are never used twice.
+        If both have the segment that holds it, no segment is read, since names are never used twice.
         """
         here = {segment.name.unique for segment in moment.segments}
         entries = yield from on(self._target, self._list())
@@ -202,7 +203,7 @@ class Mirror:
         except CorruptError:
             last = None
         if last is None:
-            return True  # the backup's copy is damaged, and about to be replaced by a sound one
+            return True  # the backup's copy is damaged, and will be replaced by an undamaged one
         record = yield from record_at(moment.view, at)
         return record is not None and _identity(record) == _identity(last)
 
@@ -220,7 +221,7 @@ class Mirror:
         return choose(listed)[2] == moment.view.end and blobs <= held and len(keys) == self._count_needed(listed, blobs)
 
     def _count_needed(self, listed: list[Segment], blobs: set[str]) -> int:
-        """The number of objects without leftovers."""
+        """The number of objects that the backup needs."""
         return len(choose(listed)[0]) + len(blobs)
 
     def _list(self) -> Steps[list[Entry]]:
@@ -235,7 +236,7 @@ class Mirror:
     # copying
 
     def _copy(self, moment: Moment) -> Job[set[str]]:
-        """Write missing objects; return the keys of all that the moment needs."""
+        """Write missing objects; return the keys of all objects that the moment needs."""
         sizes = {entry.key: entry.size for entry in (yield from on(self._target, self._list()))}
         view, needed = moment.view, set[str]()
         wanted = yield from self._copy_blobs(moment, sizes)  # first, so that records never refer to missing blobs
@@ -251,7 +252,7 @@ class Mirror:
                 content = yield from segment_content(segment)
             except CorruptError:
                 if key in sizes:
-                    continue  # one of the two was cut, and it is this one
+                    continue  # one of the two was truncated: this one
                 raise
             needed |= _blobs_of(view.burials.bury_all(content.lines, name.first))
             data = content.data if clean else rewritten(segment, content.data, view.burials, key=key)
@@ -312,7 +313,7 @@ class Mirror:
         self._objects, self._bytes = self._objects + 1, self._bytes + outcome.sent_bytes
 
     def _clear(self, wanted: set[str]) -> Steps[None]:
-        """Delete objects that the moment does not need, and check that the rest exists."""
+        """Delete objects that the moment does not need, and check that the others exist."""
         there = {entry.key for entry in (yield from self._list())}
         if lost := sorted(wanted - there):
             raise UnavailableError(

@@ -1,4 +1,4 @@
-"""Read all parcels of a namespace and report damage; see `treering.store.parcels` for what they are. Never writes."""
+"""Read all parcels (see `treering.store.parcels`) of a namespace, and report damage. Never writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treering.storage.run import ask, list_all
 
 
 def verify_parcels(prefix: str = "") -> Stream[Checked]:
-    """Check all parcels, one in memory at a time: names and what was found.
+    """Check all parcels, one in memory at a time; yields their names and findings.
 
     Raises:
         UnavailableError: The store does not answer.
@@ -29,14 +29,14 @@ def verify_parcels(prefix: str = "") -> Stream[Checked]:
         try:
             name = yield from _name_in(entry.key, prefix)
         except NotFoundError:
-            continue  # removed meanwhile
+            continue  # removed since it was listed
         except (CorruptError, FormatVersionError) as error:
             found.append(_damage(error, entry.key))
         yield Items([(name or entry.key, found)])
 
 
 def _name_in(key: str, prefix: str) -> Steps[str]:
-    """The name in a parcel's header, which must match its key."""
+    """Return the name in a parcel's header, after checking that it matches the parcel's key."""
     found = yield from ask(Get(key, register=True), Found)
     name = decode_parcel(found.data, key=key).header.name
     try:

@@ -1,9 +1,9 @@
-"""Give each session a marker for lists, and remove those of sessions that are gone; see `treering.journal.marker`.
+"""Give each session a marker for lists, and remove markers that no session names; see `treering.journal.marker`.
 
-Rule 1: markers are listed before cards are read. So a session that gets another marker meanwhile has two for a moment.
-Rule 2: a marker is removed only after `latest` was replaced since it was listed. A writer that put the marker before,
-and has not named it yet, is refused then.
-Rule 3: that markers are complete is said at the end, and only if each session was looked at.
+Rule 1: markers are listed before cards are read. So a session that gets another marker in between has two for a moment.
+Rule 2: a marker is removed only after `latest` was replaced since it was listed. So a writer that wrote the marker
+before and has not named it yet is refused.
+Rule 3: markers are declared complete only at the end, after each session was checked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Reindexed(msgspec.Struct, frozen=True, kw_only=True):
     marked: int = 0
     """How many of them had no marker."""
     removed: int = 0
-    """How many markers were removed, which no session names."""
+    """How many markers were removed because no session names them."""
 
     def __add__(self, other: Reindexed) -> Reindexed:
         return Reindexed(
@@ -69,7 +69,7 @@ def reindex(prefix: str, *, appends: bool) -> Steps[Reindexed]:
 
 
 def list_markers(prefix: str) -> Steps[dict[str, list[str]]]:
-    """What cards may say of the markers of a namespace, by the encoded names of their sessions."""
+    """The texts of the markers of a namespace (see `Marker.text`), by the encoded names of their sessions."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for entry in (yield from list_all(recent_folder(prefix))):
         if (parsed := parse_marker(entry.key, prefix)) is not None:
@@ -78,13 +78,13 @@ def list_markers(prefix: str) -> Steps[dict[str, list[str]]]:
 
 
 class _Card(NamedTuple):
-    """A card that was listed, and what it says."""
+    """A card that was listed, and its content."""
 
     name: str
     """The encoded name of the session."""
     listing: Listing
     read: Read | None
-    """None: the session was deleted."""
+    """The content; None if the session was deleted."""
 
 
 class _Part:
@@ -95,10 +95,10 @@ class _Part:
         self._appends = appends
 
     def reindex(self) -> Steps[Reindexed]:
-        """Do it."""
+        """Reindex this namespace."""
         markers = yield from list_markers(self._prefix)
         entries = yield from card_entries(self._prefix)
-        listings = [Listing(entry, self._prefix) for entry in reversed(entries)]  # a day is ordered by what came last
+        listings = [Listing(entry, self._prefix) for entry in reversed(entries)]  # a day is in the order of writing
         done = Reindexed()
         for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
             part = listings[start : start + CARDS_AT_ONCE_MAX]
@@ -141,11 +141,11 @@ class _Part:
             else:
                 refused = yield from renew(keys, now_ms=_active_ms(card.listing, card.read), unique=new_nonce)
         except (CorruptError, FormatVersionError):
-            return 0  # `verify` tells
+            return 0  # `verify` reports it
         return (yield from _delete(keys, strays)) if refused else 0  # rule: refuse-before-removal
 
     def _tidy_absent(self, name: str, strays: Sequence[str]) -> Steps[int]:
-        """Remove the markers of a session that was purged, or of which nothing but the marker was written."""
+        """Remove the markers of a session that was purged, or that has only a marker."""
         if (session := decode_id(name)) is None:
             return 0
         keys = SessionKeys(self._prefix, session, self._appends)
@@ -153,7 +153,7 @@ class _Part:
             yield from free_name(keys, nonce=new_nonce())
             refused = yield from refuse_loads(keys, nonce=new_nonce())
         except (ConflictError, CorruptError, FormatVersionError):
-            return 0  # it was made just now, or has a tail and no card, which `verify` tells
+            return 0  # it was created just now, or has a tail and no card, which `verify` reports
         if not refused:
             return 0
         removed = yield from _delete(keys, strays)
@@ -170,12 +170,12 @@ def _delete(keys: SessionKeys, markers: Sequence[str]) -> Steps[int]:
 
 
 def _is_marked(read: Read, listed: Sequence[str]) -> bool:
-    """Whether lists show a session; without a name on its card they go by any of its markers."""
+    """Whether lists show a session; if its card names no marker, any of its markers counts."""
     return read.marker in listed if read.marker else bool(listed)
 
 
 def _active_ms(listing: Listing, read: Read) -> int:
-    """When a session was active; of an import that is long before its card was written."""
+    """When a session was active; for an import this is long before its card was written."""
     return min(read.info.updated_ms or listing.card.modified_ms, listing.card.modified_ms)
 
 

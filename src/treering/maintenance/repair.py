@@ -1,10 +1,10 @@
 """Make a new session from the readable records of a damaged one. The damaged one is never changed.
 
-Rule 1: sound records are copied line by line; only positions close up where records are lost. Nothing is invented: a
-node whose parent is lost still names it, and becomes a root.
+Rule 1: undamaged records are copied line by line. Only their positions change, to close gaps of lost records. No
+content is made up: a node whose parent is lost still names it, and becomes a root.
 Rule 2: the new session can be used at once. A head on a lost node is moved to the last remaining node of its branch; a
 checkpoint that can no longer be restored is removed from the lists; the current position is taken from the registers if
-they are sound and do not contradict the records, else from the records and the newest checkpoint.
+they are undamaged and do not contradict the records, else from the records and the newest checkpoint.
 Rule 3: the report lists every difference.
 """
 
@@ -44,8 +44,8 @@ from treering.storage.run import found_in
 from treering.store.loading import Progress
 from treering.transcript.graph import Graph
 
-CONTEXTS_KEPT_MAX = 64  # checkpoints are changes of a recent one; after going elsewhere they are written in full
-IDS_SHOWN_MAX = 100  # of what is lost; the number of all is in the message
+CONTEXTS_KEPT_MAX = 64  # a checkpoint is a delta of a recent one; after a move to another branch it is written in full
+IDS_SHOWN_MAX = 100  # of lost objects; the message has the total number
 
 _at = re.compile(rb'\{"at":[0-9]+,')
 
@@ -56,15 +56,15 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     """The damaged session."""
     into: str
-    """The new one."""
+    """The new session."""
     records: int
-    """Records salvaged, in the order they had."""
+    """Number of salvaged records, which keep their order."""
     nodes: int
     messages: int
     checkpoints: int
     blobs: int
     losses: tuple[RepairLoss, ...]
-    """What is missing or different, including damage that another copy made up for."""
+    """All that is missing or different, including damage for which another copy was used."""
     orphans: tuple[str, ...]
     """Nodes whose parent is missing; they are kept, as roots."""
 
@@ -83,11 +83,11 @@ def repair_session(
     card: Card,
     progress: Progress | None = None,
 ) -> Job[Repair]:
-    """Salvage what can be read of a session into a new one.
+    """Salvage the readable records of a session into a new one.
 
     Args:
         keys: The damaged session, in the store that the job is run against.
-        target: The store of the new one.
+        target: The store of the new session.
         into: The new session.
         policy: Rebuilds the context if no checkpoint has it or names the session's policy.
         card: The card of the new session if the old one is lost.
@@ -97,7 +97,7 @@ def repair_session(
         NotFoundError: There is no such session, or it was deleted.
         ConflictError: A session of the new name exists.
         CorruptError: Nothing can be read.
-        FormatVersionError: A newer version wrote some of it.
+        FormatVersionError: A newer version wrote a part of it.
     """
     salvage = Salvage(keys)
     yield from salvage.look()
@@ -143,7 +143,7 @@ def _erased_since(salvage: Salvage) -> Steps[list[Erasure]]:
 
 
 def _card(card: Card) -> Card:
-    """The card to begin with: without counts, which come from the records, and without the old identity."""
+    """The initial card: without counts, which come from the records, and without the old identity."""
     extra = {**card.extra, "repaired_from": card.session}
     return msgspec.structs.replace(
         card, nodes=0, messages=0, checkpoints=0, first_prompt="", born=0, erased=(), erasures=(), extra=extra
@@ -174,7 +174,7 @@ class _Mender:
         self._replay = Replay(salvage.latest) if self._known is not None and salvage.latest is not None else None
         self._lost: list[RepairLoss] = []
         self._blobs: dict[str, bool] = {}
-        self._tips: dict[str, str] = {}  # by head: the last node recorded on it
+        self._tips: dict[str, str] = {}  # by head: the last node that was recorded on it
         self._checkpoints = _Checkpoints()
         self.records = 0
 
@@ -205,7 +205,7 @@ class _Mender:
             self._lose(Kind.BLOB, data.key or "", str(data.args[0]), first=at, end=at + 1, ids=(digest,))
 
     def lose_pieces(self, stream: str, error: CorruptError) -> None:
-        """Note that what is stored of an answer that was being written cannot be read."""
+        """Note that the stored pieces of an answer that was being written cannot be read."""
         self._lose(Kind.STREAM, error.key or "", str(error.args[0]), ids=(stream,))
 
     # the end
@@ -214,13 +214,13 @@ class _Mender:
         """Create the new session.
 
         Raises:
-            CorruptError: Nothing in the old one can be read.
+            CorruptError: Nothing in the old session can be read.
         """
         loader, latest = self.loader, self.salvage.keys.latest
         if not self.records and self.salvage.card is None:
             raise CorruptError("nothing of this session can be read", kind=Kind.NOTHING, key=latest)
         if self._replay is not None and self._replay.differences:
-            self._known = None  # the records determine the position, and all of them are there
+            self._known = None  # the records determine the position, and all of them exist
         if self._known is not None and self._known.end < self.salvage.reach:
             message = f"the registers are older than segments: what they say ends at {self._known.end}"
             self._lose(Kind.OBJECT, self.salvage.keys.tail, message, first=self._known.end, end=self.salvage.reach)
@@ -230,7 +230,7 @@ class _Mender:
         if self._known is not None and self._known.heads.heads:
             yield from self._stand(self._known)
         yield from loader.finish()
-        writer = Writer.visiting(loader.keys, loader.policy)  # folding need not have determined the context's records
+        writer = Writer.visiting(loader.keys, loader.policy)  # the fold may not have collected the context's records
         yield from writer.open()
         yield from writer.upkeep.cover(seal=False, again=True)
 
@@ -258,7 +258,7 @@ class _Mender:
         )
 
     def _drop_checkpoints(self) -> Steps[None]:
-        """Remove checkpoints from the lists that lack a record or a node."""
+        """Remove from the lists checkpoints that lack a record or a node."""
         index = self.loader.index
         listed = len(index.checkpoints)
         broken = tuple(
@@ -300,7 +300,7 @@ class _Mender:
         )
 
     def _stand(self, known: SessionState) -> Steps[None]:
-        """Restore the agent's context from the registers, as far as its messages are left."""
+        """Restore the agent's context from the registers, with the messages that are left."""
         graph, heads = self.loader.index.graph, self.loader.state.heads.heads
         head = known.head if known.head in heads else self.loader.state.heads.current
         node = heads.get(head)
@@ -320,7 +320,7 @@ class _Mender:
 
 
 def _resumed(salvage: Salvage, policy: Policy | None) -> SessionState | None:
-    """The state in the registers, if both are sound and fit together."""
+    """The state in the registers, if both are undamaged and fit together."""
     latest, tail = salvage.latest, salvage.tail
     if latest is None or latest.card.life != salvage.life or latest.card.epoch < salvage.epoch:
         return None  # an erasure is pending: `latest` may still show erased payloads
@@ -345,12 +345,12 @@ class _Checkpoints:
 
     def __init__(self) -> None:
         self.needs: dict[str, frozenset[str]] = {}
-        """By usable checkpoint: the checkpoints whose records it takes values from."""
-        self._lacking: set[str] = set()  # their context shows a node that is lost
+        """By usable checkpoint: the other checkpoints whose records have values of it."""
+        self._lacking: set[str] = set()  # checkpoints whose context shows a lost node
         self._contexts: OrderedDict[str, tuple[Item, ...]] = OrderedDict()
 
     def add(self, record: Record, graph: Graph) -> None:
-        """Add the next one; the nodes it shows come before it."""
+        """Add the next checkpoint; the nodes in its context come before it."""
         try:
             body = read_form(record.body, BODY)
             if body.pruned or body.full != entry_of(skeleton_of_record(record, 0)).full:  # pruned or erased
@@ -368,7 +368,7 @@ class _Checkpoints:
             self._lacking.add(record.id)
 
     def _items(self, record: Record, body: Body) -> tuple[Item, ...] | None:
-        """The items it shows; None if it is a delta over a missing checkpoint."""
+        """The items of its context; None if it is a delta of a missing checkpoint."""
         if body.full:
             return decode_items(form for form in body.context if not isinstance(form, tuple))
         before = self._contexts.get(record.parent or "")
@@ -376,7 +376,7 @@ class _Checkpoints:
         return None if before is None else splice_apply(before, splices)
 
     def restores(self, checkpoint: str, entries: Mapping[str, CheckpointInfo]) -> bool:
-        """Whether all its parts exist."""
+        """Whether all records that a checkpoint needs exist."""
         try:
             chain = chain_of(checkpoint, entries)
         except CorruptError:

@@ -62,7 +62,7 @@ class Retaining:
         """Apply the policy; see `Store.retain`."""
         choices = yield from self.choices(rows)
         done: dict[str, RetainedRow] = {}
-        for choice in sorted(choices, key=lambda choice: choice.action != "delete"):  # makes room first
+        for choice in sorted(choices, key=lambda choice: choice.action != "delete"):  # deletions first, to free space
             row = yield from self._settled(choice, dry_run=dry_run)
             done[row.session] = row
             if not dry_run:
@@ -91,7 +91,7 @@ class Retaining:
                     known[row.id] = found
 
     def _looked(self, row: SessionInfo) -> Steps[SessionInfo | None]:
-        """The row as it is now; None if the session is gone."""
+        """The current row; None if the session is gone."""
         reader = self.place.reader(row.id)
         try:
             yield from reader.resume()

@@ -2,8 +2,8 @@
 
 Rule 1: each limit counts by itself. A session is deleted if it is too old, or if enough newer ones exist.
 Rule 2: recently active sessions stay, whatever the limits say; so do sessions marked to be kept, and unreadable ones.
-Only those marked to be kept are not counted among the newest.
-Nothing here reads or writes; `treering.maintenance.retaining` carries out the choices.
+Only sessions marked to be kept and unreadable ones are not counted among the newest. This module does no I/O;
+`treering.maintenance.retaining` carries out the choices.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RetainedRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int = 0
     """Its last activity."""
     records: int | None = None
-    """The number of its checkpoints; None if they were not read."""
+    """The number of its records; None if it was not read."""
     bytes: int | None = None
     """Its size in the store without its card; None if it is not deleted."""
     checkpoints: int = 0

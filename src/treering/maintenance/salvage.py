@@ -1,9 +1,9 @@
-"""Find every record of a damaged session that can still be read, wherever it is stored. Never writes.
+"""Find every readable record of a damaged session, wherever it is stored. Never writes.
 
-Rule 1: a record may be in several places: segments, tail, `latest`. The first sound copy is used.
-Rule 2: erased payloads stay erased. Whichever copy is read, the tombstone replaces it if a register lists the erasure;
-and of two copies the one written under the newer epoch is used, which has the tombstone already.
-Rule 3: memory holds one segment and, of all records, the positions.
+Rule 1: a record may be in several places: segments, tail, `latest`. The first undamaged copy is used.
+Rule 2: erased payloads stay erased. If a register lists the erasure, a tombstone replaces the payload of whichever copy
+is read. And of two copies the one written under the newer epoch is used, which has the tombstone already.
+Rule 3: memory holds one segment, and the positions of all records.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ NEWEST = 1 << 62
 
 
 class RepairLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a repair could not salvage."""
+    """A loss that a repair could not prevent."""
 
     kind: Kind
     """`object`: damaged or missing, though other copies may have replaced it. `records`: positions that no object
-    holds. `blob`: a large part. `checkpoint`: one that can no longer be restored. `head`: a branch that had to be
-    moved. `context`: messages of the agent's context. `stream`: what was stored of an answer that was being written."""
+    holds. `blob`: a large part. `checkpoint`: a checkpoint that can no longer be restored. `head`: a branch that had to
+    be moved. `context`: messages of the agent's context. `stream`: the stored pieces of an answer that was being
+    written."""
     key: str
     message: str
     offset: int | None = None
@@ -53,7 +54,7 @@ class RepairLoss(msgspec.Struct, frozen=True, kw_only=True):
     first: int | None = None
     """First position lost, in the damaged session."""
     end: int | None = None
-    """One past the last one."""
+    """One past the last position lost."""
     ids: tuple[str, ...] = ()
     """Known ids of the lost records."""
 
@@ -81,24 +82,24 @@ class Salvage:
         self.life = ""
         self.card: Card | None = None
         self.latest: Latest | None = None
-        """None: missing or damaged, perhaps but for the card."""
+        """None if it is missing or damaged; its card may still be readable."""
         self.tail: Tail | None = None
-        """None: missing or damaged."""
+        """None if it is missing or damaged."""
         self.losses: list[RepairLoss] = []
         self.epoch = 0
-        """The known erasures."""
+        """The newest epoch that a register lists."""
         self._burials = NONE
         self._sources: list[Source] = []
         self._where: dict[int, int] = {}  # by position: the source to use
-        self._known: dict[int, str] = {}  # ids of lost records by position, as far as an index has them
-        self._end = 0  # how far the journal is known to have reached
+        self._known: dict[int, str] = {}  # ids of lost records by position, if an index has them
+        self._end = 0  # the known end of the journal
 
     def look(self) -> Steps[None]:
         """Read everything once.
 
         Raises:
             NotFoundError: There is no such session, or it was deleted.
-            FormatVersionError: A newer version wrote some of it; that may be sound.
+            FormatVersionError: A newer version wrote a part of it, which may be undamaged.
             UnavailableError: The store does not answer, or the session keeps changing.
         """
         ((latest, tail),) = yield from read_registers((self.keys,))
@@ -125,7 +126,7 @@ class Salvage:
         return max(self._where, default=-1) + 1
 
     def parts(self) -> Iterator[Steps[Part]]:
-        """Steps that return the readable records in order, each at most as many as a segment holds."""
+        """Steps that return the readable records in order, each at most the records of one segment."""
         at_hand: dict[int, Mapping[int, bytes]] = {}
         for number, positions in groupby(sorted(self._where), self._where.__getitem__):
             yield self._part(number, list(positions), at_hand)
@@ -270,7 +271,7 @@ class Salvage:
                 lines = (yield from _read(source.segment)).lines
             except NotFoundError:
                 raise self._busy() from None
-            if len(at_hand) > 1:  # two that overlap may take turns
+            if len(at_hand) > 1:  # two overlapping segments may alternate
                 del at_hand[next(iter(at_hand))]
             at_hand[number] = lines
         if not lines.keys() >= set(positions):
@@ -312,7 +313,7 @@ def counted(count: int) -> str:
 
 
 def _read(segment: Segment) -> Steps[Salvaged]:
-    """Read the sound records of one segment.
+    """Read the undamaged records of one segment.
 
     Raises:
         NotFoundError: It does not exist.

@@ -76,7 +76,7 @@ def verify_session(keys: SessionKeys) -> Steps[list[Finding]]:
 def verify_store(prefix: str = "", *, appends: bool) -> Stream[Checked]:
     """Check all sessions of a namespace, one after the other; deleted ones are skipped.
 
-    A session whose card is lost is in no list, so tails are searched for as well.
+    A session whose card is lost is in no list, so its tail is searched for as well.
     """
     markers, complete = (yield from list_markers(prefix)), (yield from is_complete(prefix))
     for name, key in (yield from stored_sessions(prefix, appends=appends)).items():
@@ -146,12 +146,12 @@ class _Check:
         """Check the markers of the session.
 
         Args:
-            listed: What cards may say of them; some may be gone since.
+            listed: The texts of listed markers (see `paths.Marker.text`); some may be gone since.
             deleted: There is no such session.
             expected: Each session of the store has a marker.
         """
         if self._named is None and not deleted:
-            return  # the card cannot be read, which is told
+            return  # the card cannot be read, which is reported
         if expected and not deleted and not self._named and not listed:
             self._unmarked()
         strays = [self.keys.marker(text) for text in listed if deleted or self._named not in ("", text)]
@@ -166,7 +166,7 @@ class _Check:
         self._odd(Kind.UNMARKED, self.keys.latest, "lists do not show the session: its marker is missing")
 
     def _marker(self, card: Card) -> Steps[None]:
-        """Check that the marker which the card names is there; another process may put a newer one meanwhile."""
+        """Check that the card's marker exists; another process may replace it by a newer one during the check."""
         while card.marker and card.marker != self._named:
             self._named = card.marker
             (answer,) = yield (Get(self.keys.marker(card.marker)),)
@@ -244,7 +244,7 @@ class _Check:
             self._find(error, key, first=tail.end if tail else 0, end=latest.card.covers if latest else None)
 
     def _moment(self, view: View, *, unfinished: bool) -> Steps[None]:
-        """Check that registers and segments are of one moment; else writers refuse the session.
+        """Check that registers and segments are of one moment; otherwise writers refuse the session.
 
         A backup writes its segments before the register that names them, so an interrupted one loses nothing.
         """
@@ -276,7 +276,7 @@ class _Check:
         try:
             lines = yield from segment_lines(segment)
         except NotFoundError:
-            return  # merged meanwhile
+            return  # merged since it was listed
         except (CorruptError, FormatVersionError) as error:
             self._find(error, segment.key, first=name.first, end=name.end)
             return
@@ -367,7 +367,7 @@ class _Check:
             )
 
     def _holder(self, at: int) -> str:
-        """The object that holds a position."""
+        """The key of the object that holds a position."""
         holders = (each.key for each in self._listed if each.name.first <= at < each.name.end)
         return next(holders, self.keys.tail)
 
@@ -383,11 +383,11 @@ class _Check:
             yield from self._pieces(life, pieces)
 
     def _pieces(self, life: str, pieces: Mapping[str, ChunkName]) -> Steps[None]:
-        """Check what is stored of answers that are being written, and tell what is left of others."""
+        """Check the pieces of answers that are being written, and report leftover pieces of other answers."""
         try:
             is_open = yield from open_now(self.keys)
         except TreeringError:
-            return  # what is wrong with the registers is told
+            return  # damage of the registers is reported already
         for key, name in pieces.items():
             if name.stream not in is_open:
                 self._odd(
@@ -409,7 +409,7 @@ def _differs(at: int, key: str) -> CorruptError:
 
 
 def _is_deleted(latest: Latest | None, tail: Tail | None) -> bool:
-    """A tombstone in the tail beside the card of another life says nothing about that one; see `Registers.dead`."""
+    """A tombstone in the tail says nothing about a card of another life; see `Registers.dead`."""
     if tail is None or not tail.header.dead:
         return latest is not None and latest.card.dead
     return latest is None or latest.card.dead or latest.card.life == tail.header.life

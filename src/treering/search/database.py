@@ -1,10 +1,10 @@
-"""The index on disk: SQLite with its full-text search, FTS5. Everything in it can be read again from the store.
+"""The index on disk: SQLite with its full-text search, FTS5. All of its data can be read again from the store.
 
 Rule 1: a write to a session's row requires that the row did not change since it was read (`turn`); otherwise another
 process was first, and the session is read again. So two processes never index one record twice, nor restore erased
 texts.
 Rule 2: a file of another schema, or one that SQLite reports as damaged, is replaced by a new one. A file that the user
-named and that is no index is refused instead.
+named is refused instead if it is not an index.
 Rule 3: erased and deleted texts are removed from the file: FTS5 keeps deleted words until it merges, so a merge is
 forced, SQLite overwrites freed pages, and the write-ahead log is truncated.
 """
@@ -27,7 +27,7 @@ from treering.search.walk import Row
 from treering.storage.requests import Version
 
 SCHEMA_VERSION: Final = 1
-APPLICATION_ID: Final = 0x54724978  # "TrIx" in the header of the file: it is an index, and may be removed
+APPLICATION_ID: Final = 0x54724978  # "TrIx" in the header of the file marks an index, which may be removed
 BUSY_SECONDS_MAX: Final = 60.0  # another process writes the texts of a whole segment at a time, and FTS5 may merge
 _DIGEST_BYTES: Final = 8
 
@@ -83,11 +83,11 @@ class Known(NamedTuple):
 
 
 class _ForeignError(sqlite3.DatabaseError):
-    """A database that is no search index."""
+    """A database that is not a search index."""
 
 
 class OvertakenError(Exception):
-    """Another process changed the row of a session meanwhile."""
+    """Another process changed the row of a session since it was read."""
 
 
 class Database:
@@ -108,7 +108,7 @@ class Database:
         self._connection.close()
 
     def take_notices(self) -> tuple[str, ...]:
-        """Return why the index was rebuilt since the last call."""
+        """Return the reasons for rebuilds of the index since the last call."""
         notices, self._notices = tuple(self._notices), []
         return notices
 
@@ -264,7 +264,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run a block as one transaction; no other process writes meanwhile."""
+        """Run a block as one transaction; no other process writes during it."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -366,7 +366,7 @@ _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether an error says that the file is no index, or a damaged one."""
+    """Return whether an error means that the file is not an index, or is damaged."""
     code = getattr(error, "sqlite_errorcode", 0)
     return isinstance(error, _ForeignError) or code & 0xFF in _DAMAGE
 

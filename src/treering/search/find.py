@@ -19,14 +19,14 @@ from treering.session.creation import full_path
 Order = Literal["best", "newest"]
 
 SNIPPET_WORDS: Final = 32  # about two lines; a character of Chinese, Japanese or Korean counts as a word
-SNIPPET_CHARACTERS: Final = 300  # where nothing was searched for: the beginning
+SNIPPET_CHARACTERS: Final = 300  # of the beginning, which is shown if the query is empty
 
 
 class Filters(TypedDict, total=False):
     """Which texts to search; None means no filter."""
 
     kinds: Sequence[str] | None
-    """Of `prompt`, `text`, `thinking`, `call`, `result`. By default prompts and texts, or everything of a role."""
+    """Some of `prompt`, `text`, `thinking`, `call`, `result`. By default prompts and texts, or all kinds of a role."""
     role: str | None
     """Only messages of this role, or other nodes of this kind."""
     project: str | None
@@ -36,13 +36,13 @@ class Filters(TypedDict, total=False):
     session: str | None
     """Only this session, by its full name."""
     since_ms: int | None
-    """Nothing older: milliseconds since 1970, by the writers' clocks."""
+    """Only texts of this time or later: milliseconds since 1970, by the writers' clocks."""
     until_ms: int | None
-    """Only older texts: milliseconds since 1970."""
+    """Only texts before this time: milliseconds since 1970."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A text that was found, and where."""
+    """A text that was found, and its place."""
 
     session: str
     title: str
@@ -51,7 +51,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     """The node to jump to, also if its amended payload was found."""
     role: str
-    """Of a message; the kind of another node, for example `compaction`."""
+    """The role of a message, or the kind of another node, for example `compaction`."""
     kind: str
     """`prompt`, `text`, `thinking`, `call` or `result`."""
     time_ms: int
@@ -124,7 +124,7 @@ _CONDITIONS: Final[dict[str, tuple[str, Callable[[Any], object]]]] = {
     "since_ms": ("entries.time >= ?", int),
     "until_ms": ("entries.time < ?", int),
 }
-"""By filter: its condition on a row, and how its value is encoded."""
+"""By filter: its condition on a row, and the function that encodes its value."""
 
 _ENTRIES: Final = "entries JOIN sessions ON sessions.id = entries.session"
 _TEXTS: Final = f"texts JOIN {_ENTRIES.replace(' JOIN', ' ON entries.id = texts.rowid JOIN')}"
@@ -137,7 +137,7 @@ _SNIPPET: Final = (
 
 
 def _hit(database: Database, entry: object, folded: int, words: str | None) -> Iterator[Hit]:
-    """The hit for an entry; none if another process dropped it meanwhile."""
+    """The hit for an entry; none if another process has dropped the entry since."""
     rows = database.rows(_BEGINNING, (entry,)) if words is None else database.rows(_SNIPPET, (entry, words))
     for session, title, project, cwd, node, role, kind, time, text in rows:
         snippet, marks = _unmarked(joined(text))

@@ -29,15 +29,15 @@ T = TypeVar("T")
 
 
 def open_index(store: Store | AsyncStore, path: str | os.PathLike[str] | None = None) -> Index:
-    """Open the search index of a store, making it if need be. The store is not read before `update`.
+    """Open the search index of a store; creates it if it does not exist. The store is not read before `update`.
 
     Args:
-        store: The store; a namespace is one of its own.
-        path: The file of the index. By default one in the user's cache folder, named after the store's address; or in
-            memory for a store that has none: `memory://`, and one made from a filesystem object.
+        store: The store; a namespace has an index of its own.
+        path: The file of the index. By default it is in the user's cache folder, named after the store's address. For a
+            store without an address (`memory://`, or made from a filesystem object) the index is in memory.
 
     Raises:
-        UsageError: The file at `path` is there and was never an index.
+        UsageError: The file at `path` exists and is not an index.
         UnavailableError: The file cannot be opened.
     """
     return Index(store, path)
@@ -48,8 +48,8 @@ def forget(
 ) -> bool:
     """Drop the texts of a node, or of a whole session, from the index of a store, if there is one.
 
-    The bytes are removed from the file before this returns. An update does so for erased and deleted texts; this does
-    it at once. Texts that are still in the store return with the next update.
+    The bytes are removed from the file before this returns. An update also does this for erased and deleted texts; this
+    function does it at once. Texts that are still in the store return with the next update.
 
     Returns:
         Whether there is an index.
@@ -77,11 +77,11 @@ class Index:
             raise explain(error, self.path) from error
 
     def update(self, progress: UpdateProgress | None = None) -> Updated:
-        """Read what changed in the store since the last time.
+        """Read the changes in the store since the last update.
 
-        One LIST per 1,000 sessions and a conditional GET for each, which is answered without a body if nothing changed;
-        of a changed session, both registers and the new records. Amended, retracted, erased and deleted texts are
-        removed from the index; a session with such a change is read whole.
+        Takes one LIST per 1,000 sessions and a conditional GET for each, whose answer has no body if nothing changed;
+        for a changed session, both registers and the new records are read. Amended, retracted, erased and deleted texts
+        are removed from the index; a session with such a change is read completely.
 
         Args:
             progress: Called with the number of changed sessions that were read.
@@ -95,12 +95,12 @@ class Index:
     def search(
         self, query: str = "", *, order: Order = "best", limit: int = 20, **filters: Unpack[Filters]
     ) -> list[Hit]:
-        """Find texts as of the last `update`. Equal neighbours are one hit.
+        """Find texts as of the last `update`. Equal neighbours in the order are folded into one hit.
 
         Args:
-            query: Words that must all occur; `"a phrase"`; `begin*`. Nothing in it is an error. Empty: all texts, the
-                newest first.
-            order: `best` first, by BM25, and the newer first of equals; or the `newest`.
+            query: Words that must all occur; `"a phrase"`; `begin*`. Any text is valid. If empty: all texts, the newest
+                first.
+            order: `best`: by BM25, and the newer first among equals. `newest`: by time.
             limit: Most hits.
             filters: Which texts to search; see `Filters`.
 

@@ -1,4 +1,4 @@
-"""Where the index of a store lies: in the user's cache folder, never inside the store."""
+"""The place of a store's index: in the user's cache folder, never inside the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from treering.store.place import Place
 
 
 def default_path(place: Place) -> str | None:
-    """Return the file for the index of a store and namespace; None for a store without a permanent address.
+    """Return the path of the index of a store and namespace; None for a store without a permanent address.
 
     Stores in memory end with the process, and so do their indexes. A filesystem object has no address that another
     process could use.

@@ -1,10 +1,10 @@
 """Translate a user's query to a valid expression of FTS5.
 
-Words must all occur. `"Two words"` in quotes are a phrase, and `rest*` matches what begins so. Everything else, FTS5's
-own operators included, is taken as text.
+Words must all occur. `"Two words"` in quotes are a phrase, and `rest*` matches words that begin with `rest`. Everything
+else, FTS5's own operators included, is taken as text.
 
 Chinese, Japanese and Korean text is searched by characters. FTS5's `unicode61` takes a run of letters for one word, and
-these languages put no spaces between theirs (Korean puts them behind particles). So a zero-width space, which separates
+these languages put no spaces between words (Korean puts them behind particles). So a zero-width space, which separates
 words, is added after each of their characters, in the text and in the query, and a word becomes a phrase of characters.
 FTS5's `trigram` would need an index of its own, several times larger, and finds nothing shorter than three characters.
 """
@@ -34,7 +34,7 @@ def spaced(text: str) -> str:
 
 
 def joined(text: str) -> str:
-    """Return a text from the index as people read it."""
+    """Return a text from the index without the separators."""
     return text.replace(_GAP, "")
 
 
@@ -49,7 +49,7 @@ _UNWANTED: Final = dict.fromkeys(map(ord, ("\0", *MARKS)), " ")
 
 
 def expression(text: str) -> str | None:
-    """Return the FTS5 expression for what a user typed; None if that is nothing.
+    """Return the FTS5 expression for a user's query; None if the query is empty.
 
     Raises:
         UsageError: It has more than `TERMS_MAX` words.

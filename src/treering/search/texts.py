@@ -9,14 +9,14 @@ from treering.search.query import printable
 from treering.transcript.parts import Part, parts_of
 
 KINDS: Final = ("prompt", "text", "thinking", "call", "result")
-"""What the user said; other text, summaries included; what a model thought; calls of tools; their results."""
+"""Texts of the user; other texts, summaries included; thinking of a model; calls of tools; results of tools."""
 SAID: Final = ("prompt", "text")
 """The default kinds of a search."""
 
 SAID_CHARACTERS_MAX: Final = 64 * 1024
-"""Characters indexed of a prompt or text, from its beginning: some 10,000 words."""
+"""Limit of the characters of a prompt or text that are indexed, from its beginning: some 10,000 words."""
 OTHER_CHARACTERS_MAX: Final = 8 * 1024
-"""Characters indexed of other kinds: results of tools are most of a session, and their beginning identifies them."""
+"""The same limit for other kinds: most of a session is results of tools, which their beginning identifies."""
 
 
 class Text(NamedTuple):
@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
 
 def texts_of(kind: str, role: str, payload: object) -> Iterator[Text]:
-    """Yield the searchable texts of a node: at most one of each kind. Data that is no text is left out.
+    """Yield the searchable texts of a node: at most one of each kind. Data other than text is left out.
 
     Args:
         kind: The node's kind, for example `message`.
@@ -51,7 +51,7 @@ def _shown(part: Part) -> str:
 
 
 def _head(texts: list[str], limit: int) -> str:
-    """The beginning of some texts, one below the other."""
+    """The beginning of some texts, joined by line breaks."""
     parts, left = [], limit
     for text in texts:
         if left <= 0:

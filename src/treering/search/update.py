@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 
 class Updated(msgspec.Struct, frozen=True, kw_only=True):
-    """What an update of the index read."""
+    """The result of an update of the index."""
 
     sessions: int
     """Sessions in the store, deleted ones with a tombstone included."""
     read: int
-    """New or changed ones, which were read."""
+    """New or changed sessions, which were read."""
     problems: tuple[tuple[str, TreeringError], ...]
-    """Sessions that could not be read, and why; they are tried again next time."""
+    """Sessions that could not be read, with their errors; the next update tries them again."""
     notices: tuple[str, ...] = ()
-    """Why the index was rebuilt, if it was."""
+    """The reasons for rebuilding the index, if it was rebuilt."""
 
 
 class UpdateProgress(Protocol):
@@ -53,7 +53,7 @@ class Update:
         self._progress = progress
 
     def run(self) -> Updated:
-        """Run the update. Each part of a session is stored once it was read, so an interrupted update can continue."""
+        """Run the update. Each part of a session is stored when it was read, so an interrupted update can continue."""
         cards = self._run(cards_by_name(self._place.prefix))
         known = self._database.sessions()
         gone = [each for name, each in known.items() if name not in cards]
@@ -119,7 +119,7 @@ class Update:
         self._database.settle(known, facts, tail=tail, seen=_stamp(card))
 
     def _session_of(self, name: str, card: Entry) -> str:
-        """The session with this name in keys; the card has the name of one that was hashed."""
+        """The session with this name in keys; if the name is a hash, the session's name is read from its card."""
         found = decode_id(name)
         if found is None:
             answer = self._run(ask(Get(card.key, start=0, end=CARD_BYTES_MAX, register=True), Found))

@@ -3,9 +3,9 @@
 Rule 1: a session is unchanged if its tail has the version that was read, since every append, erasure and deletion
 changes the tail. Only a bulk-loaded life has no tail; then its card must be unchanged.
 Rule 2: positions only grow within one life and epoch, so reading continues after the last record that was read.
-An older copy of the store may have been restored meanwhile: if the tail still holds that record, it is compared.
-Rule 3: amended and retracted nodes, and erased positions, are left out. When an edit of an earlier record is found,
-texts were indexed that should be left out, and the session is read again with all its edits known.
+An older copy of the store may have been restored since; so if the tail still holds that record, it is compared.
+Rule 3: amended and retracted nodes, and erased positions, are left out. If an edit of an earlier record is found, some
+indexed texts should be left out, so the session is read again with all its edits known.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from treering.storage.run import found_in
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
 
-CHECKS_AT_ONCE_MAX = 64  # S3 clients keep about so many connections
+CHECKS_AT_ONCE_MAX = 64  # about the number of connections of S3 clients
 BLOBS_AT_ONCE_MAX = 16
 BLOB_BYTES = 4 * SAID_CHARACTERS_MAX  # bytes of a large text, enough for its indexed characters
 LOOKS_AT_ONCE_MAX = 16  # both registers of each of these sessions are in memory
@@ -118,7 +118,7 @@ class Walk:
         view: The session; records added later are read by the next update.
         first: The position to begin at.
         last: The append that wrote the record before `first`, if known; compared if that record is in the tail.
-        edits: Of the whole session; None if no edits are known.
+        edits: The edits of the whole session; None if none are known.
     """
 
     def __init__(self, view: View, first: int = 0, last: str = "", edits: Edits | None = None) -> None:
@@ -126,7 +126,7 @@ class Walk:
         self.at = first - 1 if last and in_tail else first
         """The next position. The record before the first one is read again to compare its append."""
         self.last = ""
-        """The append that wrote the record before that."""
+        """The append that wrote the record before `at`."""
         self._view = view
         self._expected = last if in_tail else ""
         self._edits = edits
@@ -143,7 +143,7 @@ class Walk:
 
         Raises:
             StaleError: An earlier record was replaced or edited since it was read.
-            UnavailableError: The records of the view were removed meanwhile.
+            UnavailableError: The records of the view were removed during the read.
         """
         records = [decode_record(line) for line in (yield from self._lines())]
         self.at, self.last = self.at + len(records), records[-1].by
@@ -183,7 +183,7 @@ class Walk:
         return (record, edits.targets[target]) if target in edits.targets else None
 
     def _blobs(self, shown: Sequence[tuple[Record, Skeleton]]) -> Steps[dict[str, bytes]]:
-        """The beginnings of large texts; nothing of other blobs."""
+        """The beginnings of large texts by digest; empty for other blobs."""
         bodies = [bytes(record.body) for record, _ in shown if b'"$blob"' in bytes(record.body)]
         found = {digest: b"" for body in bodies for digest in blob_refs_in(body)}
         texts = sorted({digest for body in bodies for digest in text_refs_in(body)})

@@ -1,4 +1,4 @@
-"""Serve a store over HTTP: an ASGI application that stands alone or is mounted into another one.
+"""Serve a store over HTTP: an ASGI application that runs alone or is mounted into another application.
 
 It needs the extra `server`. `treering serve` runs it.
 """

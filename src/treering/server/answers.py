@@ -1,4 +1,4 @@
-"""What the API answers beside the library's own results; `treering.to_json` writes all of it."""
+"""Answers of the API in addition to the library's own results; `treering.to_json` encodes all of them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     """The server."""
 
     version: str
-    """Of treering."""
+    """Version of treering."""
     read_only: bool
     features: Mapping[str, bool]
-    """What this server has of what not every one has, by name."""
+    """Optional features of servers, by name, and whether this server has them."""
 
 
 class SessionRow(SessionInfo, frozen=True, kw_only=True):
     """The card of a session, as lists show it."""
 
     key: str
-    """Stands for the session in URLs."""
+    """The session's key in URLs."""
 
 
 class SessionRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,13 +42,13 @@ class SessionRows(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: tuple[SessionRow, ...]
     after: str | None
-    """The cursor of the next page; None: this is the last."""
+    """The cursor of the next page; None if this is the last page."""
     complete: bool
-    """False: a text was searched for, and older sessions were not looked through."""
+    """False if a text was searched for, and older sessions were not searched, or hits were left out."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """What counting takes the whole index of a session."""
+    """Counts that read the whole index of a session."""
 
     labels: int
     problems: int
@@ -57,7 +57,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as it is now, without its nodes."""
+    """The current state of a session, without its nodes."""
 
     key: str
     info: SessionInfo
@@ -76,9 +76,9 @@ class SessionCard(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     """The number of records."""
     after: str
-    """The place where the journal ends: `events?after=` goes on behind what this card shows."""
+    """The place where the journal ends: `events?after=` continues behind the state that this card shows."""
     counts: Counts | None
-    """Only if asked for."""
+    """Only if requested."""
 
 
 class OutlineWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,27 +86,27 @@ class OutlineWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: tuple[OutlineRow, ...]
     offset: int
-    """The index of the first of them."""
+    """The index of the first row."""
     total: int
     """How many rows the tree has."""
     end: int
-    """The number of records that the session has; a window of another number is of another tree."""
+    """The number of records of the session; windows with different numbers are of different trees."""
 
 
 class OutlinePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a node is in the tree."""
+    """The place of a node in the tree."""
 
     offset: int
     """The index of the row that shows it."""
 
 
 class NodeCard(Node, frozen=True, kw_only=True):
-    """A node and what is around it."""
+    """A node, with its siblings, children and checkpoints."""
 
     siblings: Siblings
     children: tuple[str, ...]
     checkpoints: tuple[CheckpointInfo, ...]
-    """Those made at this node, oldest first; at most 100."""
+    """Checkpoints made at this node, oldest first; the last 100 at most."""
     leaf: str
     """The end of the branch to show, below this node."""
     original: Any = None
@@ -120,12 +120,12 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of a path, one behind the other."""
+    """Consecutive messages of a path."""
 
     first: str
     last: str
     at: tuple[int, int]
-    """Positions of both in the journal: those of the nodes between lie between."""
+    """Positions of both in the journal; the nodes between them have positions between these."""
     count: int
 
 
@@ -133,11 +133,11 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     """Messages on the way to a point that the model does not see there, as a compaction replaced them."""
 
     messages: int
-    """How many there are."""
+    """How many messages were left out."""
     runs: tuple[Run, ...]
-    """Which, oldest first."""
+    """The messages, as runs, oldest first."""
     complete: bool
-    """False: these are the last thousand runs."""
+    """False if these are only the last thousand runs."""
 
 
 class ContextView(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,9 +145,9 @@ class ContextView(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[ContextItem, ...]
     total: int
-    """How many messages it sees; `items` may be a page of them."""
+    """How many messages the model sees; `items` may be a page of them."""
     before: int | None
-    """Ask with this for the page before; None: there is none."""
+    """`before` for the previous page; None if there is none."""
     left_out: LeftOut
     settings: Mapping[str, Any]
     state: Mapping[str, Any]
@@ -161,51 +161,51 @@ class CheckpointRows(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: tuple[CheckpointInfo, ...]
     before: str | None
-    """The cursor of the page before, with older ones; None: this is the first."""
+    """The cursor of the page with older checkpoints; None if this page has the oldest."""
 
 
 class Branches(msgspec.Struct, frozen=True, kw_only=True):
-    """Two paths of a session, from where they part."""
+    """Two paths of a session, from the point where they diverge."""
 
     common: str | None
-    """The last node that both have; None: they have none in common, or it is further up than was looked."""
+    """The last common node; None if there is none, or if it is further up than the limit of the search."""
     a: tuple[str, ...]
     b: tuple[str, ...]
     complete: bool
-    """False: a path is longer than was looked; its last nodes are here."""
+    """False if a path is longer than the limit of the search; then these are its last nodes."""
 
 
 class SearchHit(Hit, frozen=True, kw_only=True):
-    """A text that was found, and where."""
+    """A text that was found, and its place."""
 
     key: str
-    """Of the session."""
+    """The key of the session."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """The result of a search."""
 
     hits: tuple[SearchHit, ...]
     updating: bool
-    """The index does not have all that the sessions have yet: ask again in a while."""
+    """The index does not have all texts of the sessions yet: search again later."""
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a conversation is."""
+    """The nodes of an imported conversation."""
 
     nodes: tuple[str, ...]
-    """Messages and results of tools in their order, recorded now or before."""
+    """Ids of messages and results of tools in their order, recorded now or before."""
     head: str
-    """The head that the last of them is on."""
+    """The head of the last node."""
 
 
 class StreamPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an answer is."""
+    """The current end of an answer."""
 
     id: str
-    """Of the stream, and of the node that it becomes."""
+    """Id of the stream, and of the node that it becomes."""
     offset: int
-    """Where the next piece begins."""
+    """The offset at which the next piece begins."""
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,21 +213,21 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: str
     recorded: Appended | None
-    """Its node; None: it failed, and is still open."""
+    """Its node; None if it failed and is still open."""
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Where another answer goes, and what to give to the model for it."""
+    """The head for another answer, and the context to give to the model for it."""
 
     head: str
-    """Append the answer here, or begin a stream."""
+    """The head to append the answer to, or to begin a stream on."""
     node: str
-    """What it answers."""
+    """The node to answer."""
     context: tuple[ContextItem, ...]
 
 
 class ViewState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a viewer last showed of a session."""
+    """The branch of a session that a viewer chose last."""
 
     node: str | None
-    """The end of the branch that was chosen; None: none was."""
+    """The end of the chosen branch; None if none was chosen."""

@@ -1,4 +1,4 @@
-"""The application: routes, checks and pages put together; it stands alone, or is mounted into another one."""
+"""The application: routes, checks and pages; it runs alone, or is mounted into another application."""
 
 from __future__ import annotations
 
@@ -45,16 +45,17 @@ def app(
 
     Args:
         store: The store, the same for every request.
-        store_for: Instead of that, a function or coroutine from a request to the store of whoever sent it, such as
-            `root.namespace(user)`. It raises `HTTPException` where there is nobody.
-        token: What requests must bring as `Authorization: Bearer`; None: the host application checks who asks.
+        store_for: Instead of `store`, a function or coroutine function that returns the store for a request's sender,
+            such as `root.namespace(user)`. It raises `HTTPException` if it knows no sender.
+        token: The token that requests must send as `Authorization: Bearer`; None if the host application checks
+            senders.
         read_only: Refuse everything that writes.
-        search: Offer search, by an index in the cache folder of whoever runs the server, as `treering search` has it.
-        hosts: Names that the server is asked by, beside addresses and `localhost`; None: any.
-        origins: Other sites whose pages may ask, as `https://chat.example`.
+        search: Offer search, with an index in the cache folder of the server's user, as `treering search` uses it.
+        hosts: Host names of the server in addition to addresses and `localhost`; None allows any.
+        origins: Other sites whose pages may send requests, such as `https://chat.example`.
 
     Raises:
-        UsageError: Both of `store` and `store_for` are given, or none.
+        UsageError: Both `store` and `store_for` are given, or neither.
     """
     if (store is None) == (store_for is None):
         raise UsageError("a server needs a store, or a function from a request to one", kind=Kind.OPTIONS)
@@ -92,7 +93,7 @@ def _endpoint(route: Route, service: Service) -> Callable[[Request], Awaitable[R
 
 
 async def _given(route: Route, call: Call) -> dict[str, object]:
-    """What the handler is given beside the call."""
+    """The handler's arguments other than the call."""
     given: dict[str, object] = {}
     asked = route.asked(call.request.query_params)
     if "asked" in route.takes:
@@ -109,7 +110,7 @@ async def _lines(route: Route, call: Call) -> AsyncIterator[object]:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """Say in JSON what Starlette, or the function that chooses the store, refused."""
+    """Return the JSON response for an error of Starlette, or of the function that chooses the store."""
     assert isinstance(error, HTTPException)  # noqa: S101  # it is registered for these alone
     if error.status_code == 404:
         answer = failure(NotFoundError("there is no such path", kind=Kind.ROUTE))
@@ -123,7 +124,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _accident(_: Request, error: Exception) -> Response:  # noqa: ARG001  # Starlette raises it again, for the log
-    """Say that something went wrong which the server did not expect, and no more: what it was is in the log."""
+    """Return a response for an unexpected error, without details, which are in the log."""
     answer = accident()
-    answer.headers.update(ALWAYS)  # this is outside of what adds them
+    answer.headers.update(ALWAYS)  # this runs outside of the middleware that adds them
     return answer

@@ -1,4 +1,4 @@
-"""One request to the API, and what its handler needs: the store, the session it is about, what it was sent."""
+"""One request to the API, with what its handler needs: the store, the session, and the sent data."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from treering.server.streaming import Writers
 
 StoreFor = Callable[[Request], AsyncStore | Awaitable[AsyncStore]]
-"""Returns the store of whoever sent a request; raises `starlette.exceptions.HTTPException` if there is none."""
+"""Returns the store for a request's sender; raises `starlette.exceptions.HTTPException` if there is none."""
 
 
 class Service(NamedTuple):
-    """What all requests of one application share."""
+    """Objects that all requests of one application share."""
 
     store_for: StoreFor
     read_only: bool
     views: Views
     searches: Searches | None
-    """None: this server has no search."""
+    """None if this server has no search."""
     writers: Writers
 
 
@@ -43,9 +43,9 @@ class Call:
     """One request.
 
     Args:
-        service: What it shares with others.
+        service: Objects that it shares with other requests.
         request: The request.
-        store: The store of whoever sent it.
+        store: The store for its sender.
     """
 
     def __init__(self, service: Service, request: Request, store: AsyncStore) -> None:
@@ -53,26 +53,26 @@ class Call:
         self.request = request
         self.store = store
         self.headers: dict[str, str] = {}
-        """Of the answer."""
+        """Headers of the response."""
         self.heads: Mapping[str, str | None] | None = None
-        """Of the session as it was when it was opened to be written: told in a conflict."""
+        """The heads of the session when it was opened for writing; reported in a conflict."""
 
     @classmethod
     async def of(cls, service: Service, request: Request) -> Call:
-        """Begin to answer a request."""
+        """Make the call for a request."""
         found = service.store_for(request)
         return cls(service, request, await found if isawaitable(found) else found)
 
     def name(self, name: str) -> str:
-        """Return a name out of the path of the URL."""
+        """Return a named part of the URL's path."""
         return str(self.request.path_params[name])
 
     @property
     def place(self) -> tuple[AsyncStore, str]:
-        """The store and the name of the session that the URL is about.
+        """The store and the name of the session in the URL.
 
         Raises:
-            NotFoundError: There is no such key.
+            NotFoundError: The key is not valid.
         """
         namespaces, session = named_by(self.name("key"))
         store = self.store
@@ -86,7 +86,7 @@ class Call:
         return key_of(info.namespace[above:], info.id)
 
     async def kept(self) -> Kept:
-        """Return what is kept of the session that the URL is about, up to date.
+        """Return the kept view, and what was computed from it, of the session in the URL, up to date.
 
         Raises:
             NotFoundError: There is none.
@@ -96,7 +96,7 @@ class Call:
         return kept
 
     async def view(self) -> AsyncView:
-        """Return the view of the session that the URL is about, up to date.
+        """Return the view of the session in the URL, up to date.
 
         Raises:
             NotFoundError: There is none.
@@ -104,7 +104,7 @@ class Call:
         return (await self.kept()).view
 
     def header(self, name: str) -> str | None:
-        """Return a header that says what is wanted, without quotes around it; None if there is none.
+        """Return the value of a header, without quotes around it; None if there is none.
 
         Raises:
             UsageError: It is too long.
@@ -118,7 +118,7 @@ class Call:
         """Read the body.
 
         Raises:
-            UsageError: It is too long, or of another type than JSON.
+            UsageError: It is too long, or its type is not JSON.
         """
         parts, size = [], 0
         async for part in self.request.stream():
@@ -131,10 +131,10 @@ class Call:
         return b"".join(parts)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Read the lines of the body while it is being sent; it ends where its client ends it or is gone.
+        """Read the lines of the body while it is being sent; stops when the client ends the body or disconnects.
 
         Raises:
-            UsageError: A line is too long, or the body of another type than lines of JSON.
+            UsageError: A line is too long, or the body's type is not lines of JSON.
         """
         rest = b""
         self._require(LINES)

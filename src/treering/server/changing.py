@@ -1,10 +1,11 @@
-"""A session opened for one request that writes, with what the request expects of it.
+"""Open a session for one request that writes, and check the request's conditions.
 
-Rule 1: with `If-Match` nothing is written unless the session ends where the client saw it end. It is compared when the
-session was opened; what moves a head compares that head once more when it is written.
-Rule 2: what an `Idempotency-Key` adds has ids made of it. So whoever repeats a request, to whichever worker, finds what
-the first one added, and adds nothing.
-Rule 3: what is done already is answered before Rule 1 is applied: whoever repeats a request has changed the session.
+Rule 1: with `If-Match` nothing is written unless the session still ends at the place that the client saw. This is
+compared after the session was opened; a write that moves a head compares that head again when it is written.
+Rule 2: records that a request with an `Idempotency-Key` adds have ids made from that key. So a repeated request, on any
+worker, finds the records of the first one, and adds nothing.
+Rule 3: a request that was done already is answered before Rule 1 is applied, since its first run has changed the
+session.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from treering.server.call import Call
 from treering.server.views import place_of
 
 _OF_REQUESTS: Final = uuid.UUID("5f2d8a52-2f3b-5c50-9c1d-9d6f6f0a7c11")
-"""The namespace of the ids that are made of keys of requests; never changed."""
+"""The UUID namespace of the ids that are made from keys of requests; never changed."""
 
 
 class Opened:
@@ -30,7 +31,7 @@ class Opened:
 
     Args:
         call: The request.
-        session: The session; `writable` gives it to be written.
+        session: The session; use `writable` to write to it.
         place: Where it ended when it was opened.
     """
 
@@ -41,14 +42,14 @@ class Opened:
 
     @property
     def is_expected(self) -> bool:
-        """The session ends where the client saw it end, or the client does not say where."""
+        """Whether the session still ends at the place that the client saw, or the client named no place."""
         return self._call.header("if-match") in (None, "*", self._place)
 
     def writable(self) -> AsyncSession:
-        """Return the session to write: called right before, when it is known that there is something to write.
+        """Return the session for writing; call it right before a write, once it is known that a write is needed.
 
         Raises:
-            ConflictError: It does not end where the client saw it end.
+            ConflictError: The session does not end at the place that the client saw.
         """
         expect(self._call, self._place)
         return self.session
@@ -56,11 +57,11 @@ class Opened:
 
 @asynccontextmanager
 async def opened(call: Call) -> AsyncIterator[Opened]:
-    """Open the session that a call is about, beside other writers, and close it.
+    """Open the session of a call, shared with other writers, and close it.
 
     Raises:
-        NotFoundError: There is none.
-        SessionHeldError: Another process has it for itself.
+        NotFoundError: There is no such session.
+        SessionHeldError: Another process has it exclusively.
     """
     store, name = call.place
     async with store.session(name, shared=True, create=False) as session:
@@ -74,10 +75,10 @@ async def opened(call: Call) -> AsyncIterator[Opened]:
 
 
 def expect(call: Call, place: str) -> None:
-    """Compare where a session ends with what the client saw.
+    """Compare the end of a session with the place that the client saw.
 
     Raises:
-        ConflictError: It ends elsewhere.
+        ConflictError: It has another end.
     """
     wanted = call.header("if-match")
     if wanted not in (None, "*", place):
@@ -89,21 +90,21 @@ def expect(call: Call, place: str) -> None:
 
 
 async def _look_again(call: Call, session: AsyncSession) -> None:
-    """Learn the heads that there are now, to tell the client."""
+    """Read the current heads, to report them to the client."""
     try:
         await session.refresh()
     except TreeringError:
-        return  # what happened first is told
+        return  # the first error is reported
     call.heads = session.heads
 
 
 def request_key(call: Call) -> str | None:
-    """Return what names a request among all of its session, or None."""
+    """Return the idempotency key of a request, or None."""
     return call.header("idempotency-key") or None
 
 
 def ids_of(call: Call, count: int) -> list[str]:
-    """Return ids for what a request adds: the same for the same request and session, else new ones."""
+    """Return ids for the records of a request: the same for the same key and session, or new ids without a key."""
     key = request_key(call)
     if key is None:
         return [new_id() for _ in range(count)]

@@ -1,4 +1,4 @@
-"""What a model sees at a point of a session, a page at a time, against the messages on the way there."""
+"""The context at a point of a session, a page at a time, and the messages on the path that are not in it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from treering.transcript.node import MESSAGES
 
 
 class PointQuery(Query, frozen=True, kw_only=True):
-    """A point of a session, by default where it stands; and which of the messages there to read, by default all."""
+    """A point of a session, by default its current one; and which messages of the context to read, by default all."""
 
     node: str | None = None
     checkpoint: str | None = None
     limit: Annotated[int, Meta(ge=1, le=ROWS_MAX)] | None = None
-    """Only the last so many messages."""
+    """Only the last `limit` messages."""
     before: Annotated[int, Meta(ge=1)] | None = None
-    """`before` of the page below: only messages before that one."""
+    """`before` of the page that follows: only messages in front of that page."""
 
 
 async def context(call: Call, asked: PointQuery) -> ContextView:
-    """Read what the model sees at a node or a checkpoint, the agent's state there, and which messages were left out."""
+    """Read the context at a node or a checkpoint, the agent's state there, and which messages were left out."""
     if asked.node is not None and asked.checkpoint is not None:
         raise UsageError("a point is a node or a checkpoint, and not both", kind=Kind.REQUEST)
     return await (await call.view()).perform(_context, asked)
@@ -78,14 +78,14 @@ def _page(context: Context, *, limit: int | None, before: int | None) -> Context
 
 
 def _left_out(reader: Readable, node: str | None, context: Context) -> Steps[LeftOut]:
-    """The messages on the way to a node that are not in the context there."""
+    """The messages on the path to a node that are not in its context."""
     graph = (yield from reader.replica.index()).graph
     runs = [*_runs(graph.path(node), frozenset(context.nodes))]
     return LeftOut(messages=sum(run.count for run in runs), runs=tuple(runs[-IDS_MAX:]), complete=len(runs) <= IDS_MAX)
 
 
 def _runs(path: list[Skeleton], seen: frozenset[str]) -> Iterator[Run]:
-    """Messages in a row that were not seen. What is no message to a model parts nothing."""
+    """Runs of messages that are not in the context. Nodes that are no messages do not interrupt a run."""
     run: list[Skeleton] = []
     for row in path:
         if row.id in seen and run:

@@ -1,4 +1,4 @@
-"""What an error is in HTTP: its status, and the JSON that says what happened."""
+"""Errors over HTTP: the status, and a JSON body that describes the error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATUS: Final[Mapping[type[TreeringError], int]] = {
     CorruptError: 500,
     FormatVersionError: 500,
 }
-"""By class of the error; one without a line has that of the class above it."""
+"""Status by class of the error; a class that is not listed has the status of its base class."""
 STATUS_OF_KIND: Final[Mapping[str, int]] = {
     Kind.TOKEN: 401,
     Kind.HOST: 403,
@@ -46,12 +46,12 @@ STATUS_OF_KIND: Final[Mapping[str, int]] = {
     Kind.REQUEST_TOO_LARGE: 413,
     Kind.DUPLICATE_ID: 409,
 }
-"""By kind, where that says more than the class."""
+"""Status by kind, if the kind is more specific than the class."""
 HEADERS: Final[Mapping[int, Mapping[str, str]]] = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "1"}}
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An error, as programs read it."""
+    """An error, for programs."""
 
     kind: str
     """A stable word, one of `treering.Kind`."""
@@ -61,7 +61,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     """The class of the error in Python."""
     head: Mapping[str, str | None] | None = None
-    """In a conflict: the node of each head, as it is now."""
+    """In a conflict: the current node of each head."""
 
 
 class FailureBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,11 +78,11 @@ def status_of(error: TreeringError) -> int:
 
 
 def failure_of(error: TreeringError, *, head: Mapping[str, str | None] | None = None) -> FailureBody:
-    """Return what programs are told of an error.
+    """Return the body for an error.
 
     Args:
-        error: What happened.
-        head: The heads of the session as they are now, if somebody else moved one.
+        error: The error.
+        head: The current heads of the session, if another writer moved one.
     """
     heads = dict(head) if head is not None else None
     name, message = type(error).__name__, str(error).removesuffix(f"; {error.remedy}")
@@ -91,13 +91,13 @@ def failure_of(error: TreeringError, *, head: Mapping[str, str | None] | None = 
 
 
 def failure(error: TreeringError, *, head: Mapping[str, str | None] | None = None) -> Response:
-    """Return the answer that says what happened; arguments as for `failure_of`."""
+    """Return the response for an error; arguments as for `failure_of`."""
     status = status_of(error)
     body = msgspec.json.encode(failure_of(error, head=head))
     return Response(body, status, HEADERS.get(status), media_type="application/json")
 
 
 def accident() -> Response:
-    """Return the answer to a request that the server failed at."""
+    """Return the response to a request on which the server itself failed."""
     said = Failure(kind="unexpected", message="the server failed", remedy="its log says why", type="Exception")
     return Response(msgspec.json.encode(FailureBody(error=said)), 500, media_type="application/json")

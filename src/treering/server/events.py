@@ -1,4 +1,4 @@
-"""Server-sent events: what happens in a session, told as it happens."""
+"""Server-sent events: the events of a session, sent as they happen."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class EventsQuery(Query, frozen=True, kw_only=True):
     """Where to begin."""
 
     after: str | None = None
-    """Go on behind an event: its `id`. The header `Last-Event-ID` takes precedence. By default at the present end."""
+    """Continue behind the event with this `id`. The header `Last-Event-ID` takes precedence. By default at the end."""
 
 
 async def events(call: Call, asked: EventsQuery) -> EventSourceResponse:
-    """Follow a session: everything that happens in it, by any writer, in its order and once.
+    """Follow a session: each event of it, by any writer, once and in order.
 
-    Each message has the cursor of the event as its `id`, its type as `event`, and the event as `data`. It ends behind
-    the deletion of the session. An error of the store comes as a message `error` with the body that answers have, and
-    ends the stream; go on with `Last-Event-ID`.
+    Each message has the cursor of the event as its `id`, its type as `event`, and the event as `data`. The stream ends
+    after the deletion of the session. An error of the store is sent as a message `error` with the usual body of an
+    error, and ends the stream; continue with `Last-Event-ID`.
     """
     kept = await call.kept()
     after = call.header("last-event-id") or asked.after or kept.place
@@ -37,14 +37,14 @@ async def events(call: Call, asked: EventsQuery) -> EventSourceResponse:
 
 
 def stream_of(messages: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
-    """Return the response that sends messages, with a comment now and then so that no proxy ends it."""
+    """Return the response that sends messages, with periodic comments so that no proxy ends it."""
     return EventSourceResponse(messages, ping=HEARTBEAT_SECONDS, sep="\n", headers={"x-accel-buffering": "no"})
 
 
 async def _told(events: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:
     try:
         async for event in events:
-            await asyncio.sleep(0)  # others have their turn, and a client that is gone is noticed: a send need not wait
+            await asyncio.sleep(0)  # a send need not wait: lets others run, and notices a client that is gone
             yield message_of(event.type.value, event, identifier=event.after)
             if event.type is EventType.DELETION:
                 return

@@ -1,8 +1,8 @@
-"""The key of a session in URLs: its namespace and name as one segment, which needs no escape there.
+"""The key of a session in URLs: its namespace and name as one path segment, which needs no escaping.
 
 Letters, digits, `-`, `_` and inner `.` stand for themselves, every other byte of UTF-8 is `=` and two hex digits, and
-`~` parts namespaces and name. No key holds a slash or begins with a dot, so none leaves its place in a URL; and none is
-ever a path of a file: the store makes keys of its own from names.
+`~` separates namespaces and name. No key contains a slash or begins with a dot, so it always stays one path segment. A
+key is never used as a file path: the store makes its own keys from names.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def key_of(namespace: Sequence[str], session: str) -> str:
 
 
 def named_by(key: str) -> tuple[tuple[str, ...], str]:
-    """Return the namespaces and the name that a key stands for.
+    """Return the namespaces and the name in a key.
 
     Raises:
-        NotFoundError: It is no key that `key_of` returns.
+        NotFoundError: It is not a key that `key_of` returns.
     """
     *namespace, session = (unquote(part.replace("=", "%"), errors="surrogatepass") for part in key.split("~"))
     if not session or not all(namespace) or key_of(namespace, session) != key:

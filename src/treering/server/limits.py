@@ -1,13 +1,13 @@
-"""Every number that bounds what a server takes, gives or keeps, with its reason."""
+"""The limits of what a server accepts, returns and keeps, with their reasons."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of a request: a message with some large images. One append of the journal holds no more, either."""
+"""Limit of a request body: a message with some large images. One append of the journal is limited to as much."""
 QUERY_BYTES_MAX: Final = 8192
-"""Of what stands behind the `?` of a URL."""
+"""Limit of the query string of a URL."""
 ROWS_MAX: Final = 500
 """Most rows of a page of history, of sessions, checkpoints or hits."""
 OUTLINE_ROWS_MAX: Final = 2000
@@ -15,24 +15,24 @@ OUTLINE_ROWS_MAX: Final = 2000
 IDS_MAX: Final = 1000
 """Most ids in a list of nodes."""
 CARDS_SEARCHED_MAX: Final = 500
-"""Newest cards that are looked through for a text: a screen of a list asks for one page of that."""
+"""How many of the newest cards are searched for a text; a list on a screen requests one page of the result."""
 VIEWS_MAX: Final = 64
-"""Views that are kept open, one for each session asked for lately."""
+"""Most views that are kept open, one for each recently requested session."""
 VIEW_NODES_MAX: Final = 1_000_000
-"""Nodes in all kept views together; a view of a session whose tree was looked at has about 100 bytes for each."""
+"""Most nodes in all kept views together; a view whose tree was requested takes about 100 bytes for each."""
 STREAMS_MAX: Final = 1000
-"""Answers that one worker writes at a time; each has an open session."""
+"""Most answers that one worker writes at a time; each has an open session."""
 STREAM_IDLE_SECONDS: Final = 60.0
-"""A client that sends no piece for so long is taken for dead. Models think for some seconds before a tool."""
+"""A client that sends no piece for this time counts as dead. Models think for some seconds before a tool call."""
 STREAM_POLL_SECONDS: Final = 0.2
-"""Between two looks at an answer that somebody follows."""
+"""Interval at which a followed answer is polled."""
 HEARTBEAT_SECONDS: Final = 15
 """Proxies end a response that is silent for a minute, many after 30 seconds."""
 POLL_SECONDS: Final = 1.0
-"""Between two looks at a session that somebody follows; all its followers share them."""
+"""Interval at which a followed session is polled; all its followers share the polls."""
 MESSAGES_MAX: Final = 1000
-"""Of one request."""
+"""Most messages of one request."""
 VIEWERS_MAX: Final = 64
-"""Whose choice is remembered for a session; who chose least recently is forgotten."""
+"""Most viewers of a session whose choice is remembered; the least recent choice is dropped."""
 NAME_CHARACTERS_MAX: Final = 200
-"""Of an idempotency key, and of the name of a viewer."""
+"""Limit of an idempotency key, and of the names of viewers, heads and sessions."""

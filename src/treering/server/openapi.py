@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API, made of the routes and their types, and a page of it for people."""
+"""The OpenAPI document of the API, made from the routes and their types, and an HTML page of it for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def document(api: str) -> Mapping[str, Any]:
     """Return the OpenAPI document.
 
     Args:
-        api: The path of the API below that of the application.
+        api: The path of the API below the application's path.
     """
     types = _types()
     found, components = msgspec.json.schema_components(types, schema_hook=_anything, ref_template=SCHEMAS + "{name}")
@@ -51,7 +51,7 @@ def document(api: str) -> Mapping[str, Any]:
 
 
 def _anything(_: type) -> dict[str, Any]:
-    """The schema of what is not known: values that agents recorded."""
+    """The schema of values whose type is not known: those that agents recorded."""
     return {"description": "Any value that an agent recorded."}
 
 
@@ -111,7 +111,7 @@ def _in_query(route: Route, schemas: Mapping[str, Any], components: Mapping[str,
 
 
 def _asked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a parameter, which is left out where it would be null."""
+    """The schema of a parameter without null, since a null parameter is left out."""
     if "anyOf" not in schema:
         return schema
     (kind,) = [each for each in schema["anyOf"] if each.get("type") != "null"]
@@ -130,7 +130,7 @@ def _content(said: str, schema: object, media_type: str = JSON) -> dict[str, Any
 
 
 def page(described: Mapping[str, Any]) -> str:
-    """Return the document as a page that needs no script and nothing from elsewhere."""
+    """Return the document as an HTML page without scripts or external resources."""
     parts = [f"<h1>{escape(described['info']['title'])}</h1><p>{escape(described['info']['description'])}</p>"]
     for path, methods in described["paths"].items():
         for method, operation in methods.items():

@@ -14,23 +14,23 @@ from treering.transcript.parts import parts_of
 
 CHARACTERS_MAX: Final = 120
 NODES_MAX: Final = 100
-"""Of one request: more rows than a screen has."""
+"""Most nodes of one request: more rows than a screen has."""
 
 
 class PreviewsQuery(Query, frozen=True, kw_only=True):
-    """Which nodes to tell of."""
+    """Which nodes to preview."""
 
     nodes: Annotated[tuple[str, ...], Meta(max_length=NODES_MAX)] = ()
 
 
 async def previews(call: Call, asked: PreviewsQuery) -> Mapping[str, str]:
-    """Read how messages begin, each on one line, by node."""
+    """Read the beginnings of messages, each on one line, by node."""
     view = await call.view()
     return {node.id: preview(node) async for node in view.each_node(asked.nodes, blobs=False)}
 
 
 def preview(node: Node) -> str:
-    """Return how the message of a node begins; what its brief says if it has none."""
+    """Return the beginning of a node's message, or the content of its brief if it has none."""
     parts = parts_of(node.payload)
     said = [part.text for part in parts if part.kind in ("text", "result") and part.text.strip()][:1]
     calls = [f"\u2192 {part.title}" for part in parts if part.kind == "call"]

@@ -1,4 +1,4 @@
-"""What can be read of a store over HTTP. Each function answers one route; its first line is what documents say."""
+"""Routes that read from a store over HTTP. Each function answers one route; its first line is its documentation."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from treering.transcript.graph import GraphProblem
 Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})
-"""Types that a browser may show: none of these can hold a script, as SVG can."""
+"""Media types that a browser may show: unlike SVG, none of these can contain a script."""
 
 
 async def about(call: Call) -> About:
-    """Tell what this server is and can."""
+    """Describe this server: its version and features."""
     return About(
         version=treering.__version__,
         read_only=call.service.read_only,
@@ -56,15 +56,15 @@ class SessionsQuery(Query, frozen=True, kw_only=True):
 
     limit: Limit = 20
     after: str | None = None
-    """`after` of the page before."""
+    """`after` of the previous page."""
     project: str | None = None
     cwd: str | None = None
     status: str | None = None
-    """Empty: those without a status."""
+    """If empty: sessions without a status."""
     below: bool = False
-    """Include those of the namespaces in the store, however deep."""
+    """Include sessions of the namespaces in the store, at any depth."""
     q: str | None = None
-    """Only those with this text in title, first prompt, project, folder or name, among the newest."""
+    """Only sessions with these words in title, first prompt, project, folder, task or name, among the newest."""
 
 
 async def sessions(call: Call, asked: SessionsQuery) -> SessionRows:
@@ -102,19 +102,19 @@ def _mentions(row: SessionInfo, text: str) -> bool:
 
 
 class CardQuery(Query, frozen=True, kw_only=True):
-    """What to tell of a session."""
+    """What to return of a session."""
 
     counts: bool = False
-    """Count labels, oddities, branches and stored bytes, too, which takes the whole index of the session."""
+    """Also count labels, oddities, branches and stored bytes, which reads the whole index of the session."""
 
 
 async def session(call: Call, asked: CardQuery) -> SessionCard:
-    """Tell of a session as it is now: its card, heads, state, settings, usage, and what waits for a result."""
+    """Read the current state of a session: its card, heads, state, settings, usage, and open calls."""
     return await card_of(call, counts=asked.counts)
 
 
 async def card_of(call: Call, *, counts: bool = False) -> SessionCard:
-    """Return the card of the session that a call is about."""
+    """Return the card of the session in a call's URL."""
     kept = await call.kept()
     view = kept.view
     counted = None
@@ -153,12 +153,12 @@ class HistoryQuery(Query, frozen=True, kw_only=True):
     node: str | None = None
     """Start from this node instead."""
     before: str | None = None
-    """`before` of the page below."""
+    """`before` of the previous page, which has newer nodes."""
     limit: Limit = 50
     retracted: bool = False
     """Show retracted nodes, too."""
     blobs: bool = False
-    """Large images and texts inline; else `{"$blob": sha256, ...}` stands for each, and `blobs/{sha256}` has it."""
+    """Large images and texts inline; otherwise `{"$blob": sha256, ...}` replaces each; read it at `blobs/{sha256}`."""
 
 
 async def history(call: Call, asked: HistoryQuery) -> History:
@@ -214,7 +214,7 @@ class PayloadQuery(Query, frozen=True, kw_only=True):
 
 
 async def node(call: Call, asked: PayloadQuery) -> NodeCard:
-    """Read a node, and what is around it."""
+    """Read a node, with its siblings, children and checkpoints."""
     view = await call.view()
     name = call.name("node")
     found = await view.get(name, blobs=asked.blobs)
@@ -230,7 +230,7 @@ async def node(call: Call, asked: PayloadQuery) -> NodeCard:
 
 
 async def _toward(view: AsyncView, node: str, other: str) -> str:
-    """The other node if it is below the first one and there at all, or else the first one."""
+    """The other node if it exists and is below the first one, otherwise the first one."""
     try:
         return other if node in await view.path(other) else node
     except NotFoundError:
@@ -241,14 +241,14 @@ class PathQuery(Query, frozen=True, kw_only=True):
     """Which path to read."""
 
     node: str | None = None
-    """The last node; by default that of the current head."""
+    """The last node; by default the current head's node."""
     below: str | None = None
-    """Only what follows this node of the path: the first ones, to go on downward. By default the last ones."""
+    """Only nodes after this node of the path, the first ones, to continue downward. By default the last ones."""
     limit: Annotated[int, Meta(ge=1, le=IDS_MAX)] = IDS_MAX
 
 
 async def path(call: Call, asked: PathQuery) -> Ids:
-    """Read ids of a path, from above down to a node: the last ones, or the first ones below another node."""
+    """Read ids of a path, from the root down to a node: the last ones, or the first ones below another node."""
     view = await call.view()
     if asked.below is None:
         return Ids(ids=await view.path(asked.node, limit=asked.limit))
@@ -263,7 +263,7 @@ class CheckpointsQuery(Query, frozen=True, kw_only=True):
     """Which page of checkpoints to read."""
 
     before: str | None = None
-    """`before` of the page that is already shown."""
+    """`before` of the previous page."""
     limit: Limit = 50
 
 
@@ -284,11 +284,11 @@ class DiffQuery(Query, frozen=True, kw_only=True):
 
     a: str
     b: str | None = None
-    """By default where the session stands."""
+    """By default the session's current point."""
 
 
 async def diff(call: Call, asked: DiffQuery) -> Diff:
-    """Compare two points: state, settings, and what the model sees."""
+    """Compare two points: state, settings, and context."""
     return await (await call.view()).diff(asked.a, asked.b)
 
 
@@ -300,7 +300,7 @@ class BranchesQuery(Query, frozen=True, kw_only=True):
 
 
 async def branches(call: Call, asked: BranchesQuery) -> Branches:
-    """Read the ids of two paths from where they part."""
+    """Read the ids of two paths from the point where they diverge."""
     view = await call.view()
     limit = IDS_MAX + 1
     one, two = await view.path(asked.a, limit=limit), await view.path(asked.b, limit=limit)
@@ -324,9 +324,9 @@ class NotesQuery(Query, frozen=True, kw_only=True):
     kind: str | None = None
     """For example `usage`, `system` or `link`; by default all."""
     on_path: bool = False
-    """Only those about nodes on the path of the head, and about the session."""
+    """Only notes about nodes on the path of the head, and about the session."""
     targets: tuple[str, ...] = ()
-    """Only those about these nodes."""
+    """Only notes about these nodes."""
     limit: Limit = ROWS_MAX
 
 
@@ -339,7 +339,7 @@ async def notes(call: Call, asked: NotesQuery) -> tuple[Note, ...]:
 
 
 def _notes_about(reader: Readable, kind: str | None, targets: frozenset[str]) -> Steps[tuple[Note, ...]]:
-    """The notes about some nodes; reads no others."""
+    """The notes about some nodes; reads no other notes."""
     rows = [row for row in (yield from reader.replica.ask(lambda look: look.notes(kind))) if row.target in targets]
     lines = yield from reader.replica.lines_at([row.at for row in rows])
     yield from reader.blobs.fetch(lines.values())

@@ -1,6 +1,6 @@
-"""A route: one line says its method, path and function; the function's types say the rest.
+"""A route: its definition names method, path and function; the function's type hints define the rest.
 
-From a route come its place in the application, the checks of what is sent to it, and its part of the OpenAPI document.
+The application's routing, the validation of requests and the OpenAPI document are made from routes.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ _named = re.compile(r"\{(\w+)(?::path)?\}")
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may stand behind the `?` of a URL; the base of all such types."""
+    """Parameters in the query string of a URL; the base of all such types."""
 
 
 class Types(NamedTuple):
-    """What the annotations of a handler say."""
+    """The types in the annotations of a handler."""
 
     query: type[Query]
     body: Any
-    """None: nothing is read of a body."""
+    """None if the handler takes no body."""
     answer: Any
     lines: bool
-    """The body is one such value a line, and each is handled as it comes."""
+    """The body has one such value per line, and each is handled when it arrives."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is answered at one method and path."""
+    """One method and path, with its handler."""
 
     method: str
     path: str
     """Below the API, with names in braces; `{node:path}` is a name that may hold slashes."""
     handler: Handler
-    """Takes the call, and by the names `asked` and `body` what was asked and sent."""
+    """Takes the call and, by the names `asked` and `body`, the query parameters and the body."""
     status: int = 200
     writes: bool = False
-    """It is refused by a server that only reads."""
+    """A read-only server refuses it."""
     media_type: str = "application/json"
-    """Of the answer."""
+    """Media type of the response."""
     headers: Mapping[str, str] = {}
-    """Those that the handler looks at, and what each says."""
+    """Request headers that the handler uses, with their descriptions."""
 
     @cached_property
     def types(self) -> Types:
-        """The types of what the handler takes and gives."""
+        """The types of the handler's arguments and result."""
         hints = get_type_hints(self.handler, include_extras=True)
         body = hints.get("body")
         lines = get_origin(body) is AsyncIterator
@@ -64,17 +64,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def takes(self) -> frozenset[str]:
-        """The names of what the handler takes."""
+        """The names of the handler's parameters."""
         return frozenset(signature(self.handler).parameters)
 
     @cached_property
     def decoders(self) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
-        """For what stands behind the `?`, and for a body. Made with the table, since two threads must not make one."""
+        """Decoders for the query string and for a body. Made with the table, since two threads must not make one."""
         return _Decoder(self.types.query), _Decoder(self.types.body)
 
     @property
     def said(self) -> tuple[str, str]:
-        """What the handler does: the first line of its docstring, and the rest."""
+        """The handler's description: the first line of its docstring, and the rest."""
         first, _, rest = cleandoc(self.handler.__doc__ or "").partition("\n")
         return first, rest.strip()
 
@@ -89,10 +89,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _named.sub(r"{\1}", self.path)
 
     def asked(self, given: QueryParams) -> Query:
-        """Read what stands behind the `?`.
+        """Read the query string.
 
         Raises:
-            UsageError: A parameter is unknown, occurs twice, or has no such value.
+            UsageError: A parameter is unknown, occurs twice, or has an invalid value.
         """
         query_decoder, _ = self.decoders
         fields = {field.name: field for field in msgspec.structs.fields(self.types.query)}
@@ -115,7 +115,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Read a body.
 
         Raises:
-            UsageError: It is not JSON, or of another shape.
+            UsageError: It is not JSON, or has the wrong type.
         """
         try:
             return self.decoders[1].decode(data or b"{}")

@@ -1,4 +1,4 @@
-"""Search texts of all sessions over HTTP, by the index that the computer of the server keeps."""
+"""Search texts of all sessions over HTTP, with the index on the server's computer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from treering.server.limits import ROWS_MAX
 from treering.server.route import Query
 
 INDEXES_MAX: Final = 16
-"""Indexes that are open: one for each namespace that was searched lately."""
+"""Most open indexes: one for each recently searched namespace."""
 FRESH_SECONDS: Final = 5.0
-"""An index that was brought up to date so long ago is searched as it is."""
+"""An index that was updated within this time is searched without an update."""
 WAIT_SECONDS: Final = 1.0
-"""A search waits so long for an update, and then answers from what is there."""
+"""A search waits this long for an update, and then answers from the index as it is."""
 
 
 class Searched:
-    """The index of one store, brought up to date in a thread."""
+    """The index of one store, updated in a thread."""
 
     def __init__(self, store: AsyncStore) -> None:
         self.index: Index = open_index(store)
@@ -38,7 +38,7 @@ class Searched:
         self._updated: float | None = None
 
     async def bring_up_to_date(self) -> bool:
-        """Update the index if that is due, and wait a little for it; False if it is not done yet."""
+        """Update the index if that is due, and wait up to `WAIT_SECONDS`; False if the update is not done then."""
         if self._update is None:
             if self._updated is not None and monotonic() - self._updated < FRESH_SECONDS:
                 return True
@@ -71,7 +71,7 @@ class Searches:
 
 
 class SearchQuery(Query, frozen=True, kw_only=True):
-    """What to search."""
+    """A search query."""
 
     q: Annotated[str, Meta(max_length=1000)] = ""
     """Words that must all occur; `"a phrase"`; `begin*`. Empty: all texts, the newest first."""
@@ -82,7 +82,7 @@ class SearchQuery(Query, frozen=True, kw_only=True):
     role: str | None = None
     project: str | None = None
     session: str | None = None
-    """The key of a session to search alone."""
+    """The key of the only session to search."""
 
 
 async def search(call: Call, asked: SearchQuery) -> Found:

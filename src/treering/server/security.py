@@ -1,7 +1,7 @@
-"""Who may ask a server at all: by name, by page, by token. And what every answer forbids a browser.
+"""Checks of requests by host name, origin and token, and security headers of every response.
 
-Rule 1: a `Host` is an address, `localhost`, or one of the server's names. A page elsewhere can make its own name lead
-here (DNS rebinding), and then that name is in the request.
+Rule 1: a `Host` is an address, `localhost`, or one of the server's names. A page of another site can point its own name
+to this server (DNS rebinding), and then that name is in the request.
 Rule 2: a request with an `Origin` comes from a page of this server, or of a site that was allowed.
 Rule 3: everything below the API needs the token, if there is one. No cookie is set or read, so no browser sends it by
 itself. The token is in a header, never in a URL, so no log has it.
@@ -33,17 +33,18 @@ ALWAYS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Headers of each answer that does not bring its own."""
+"""Headers of each response that does not set its own."""
 _BEARER: Final = "bearer "
 
 
 class Guard:
-    """Refuses what comes by a foreign name or from a foreign page, and adds headers to every answer.
+    """Refuses requests with a foreign host name or from a foreign page, and adds headers to every response.
 
     Args:
-        app: What is guarded.
-        hosts: Names of the server beside addresses and `localhost`; None: any, since the host application checks them.
-        origins: Sites, as `https://chat.example`, whose pages may ask.
+        app: The guarded application.
+        hosts: Names of the server in addition to addresses and `localhost`; None allows any, if the host application
+            checks them.
+        origins: Sites, such as `https://chat.example`, whose pages may send requests.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None, origins: Collection[str]) -> None:
@@ -83,8 +84,8 @@ class TokenCheck:
     """Refuses requests without the token.
 
     Args:
-        app: What is guarded.
-        token: The token; None: none is needed.
+        app: The guarded application.
+        token: The token; None if no token is needed.
     """
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Sessions as a whole over HTTP: made, forked, deleted, and what each viewer last chose in them."""
+"""Whole sessions over HTTP: create, fork, delete, and the branch that each viewer chose last."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from treering.transcript.node import Draft
 CREATED: Final = "created"
 """The kind of the note that is the first record of a session without messages."""
 TRIES_MAX: Final = 8
-"""How often a choice is written again that another viewer of the session overtook."""
+"""How often a choice is written again after another viewer of the session wrote first."""
 
 
 class CreateBody(Body, frozen=True, kw_only=True):
     """A new session."""
 
     id: Name | None = None
-    """Its name; by default one is made up."""
+    """Its name; by default the server makes one."""
     title: str = ""
     project: str = ""
     cwd: str = ""
@@ -61,18 +61,18 @@ def _exists(name: str) -> ConflictError:
 
 
 class ForkBody(Body, frozen=True, kw_only=True):
-    """A new session made of a path of this one."""
+    """A new session made from a path of this one."""
 
     node: str | None = None
-    """The end of the path; by default where the session stands."""
+    """The end of the path; by default the session's current node."""
     id: Name | None = None
-    """Its name; by default one is made up."""
+    """Its name; by default the server makes one."""
     title: str | None = None
-    """By default that of this session."""
+    """Its title; by default that of this session."""
 
 
 async def fork(call: Call, body: ForkBody) -> SessionCard:
-    """Make a new session from the path to a node, and answer its card."""
+    """Make a new session from the path to a node, and return its card."""
     name = body.id or ids_of(call, 1)[0]
     async with opened(call) as there:
         if request_key(call) is None or not await _is_fork(call, name, there.session.id):
@@ -102,23 +102,23 @@ async def delete(call: Call) -> Response:
 
 
 class ViewerQuery(Query, frozen=True, kw_only=True):
-    """Who looks."""
+    """The viewer."""
 
     viewer: Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
     """Any text that stands for a person or a browser."""
 
 
 async def view_state(call: Call, asked: ViewerQuery) -> ViewState:
-    """Tell the end of the branch that a viewer chose last."""
+    """Read the end of the branch that a viewer chose last."""
     store, name = call.place
     chosen, _ = await arun(_chosen(store.place, name), store.place.driver)
     return ViewState(node=chosen.get(asked.viewer))
 
 
 async def set_view_state(call: Call, asked: ViewerQuery, body: ViewState) -> ViewState:
-    """Remember the end of the branch that a viewer chose: beside the session, not in it."""
+    """Store the end of the branch that a viewer chose; it is kept beside the session, not in it."""
     store, name = call.place
-    await call.view()  # there is such a session
+    await call.view()  # raises if there is no such session
     await arun(_choose(store.place, name, asked.viewer, body.node), store.place.driver)
     return body
 
@@ -145,7 +145,7 @@ _chosen_decoder = msgspec.json.Decoder(dict[str, str])
 
 
 def _chosen(place: Place, session: str) -> Steps[tuple[dict[str, str], Version]]:
-    """What each viewer chose, the one who chose last at the end, and the version of that."""
+    """The choice of each viewer, the latest choice at the end, and the version of the parcel."""
     there = yield from get_parcel(place, _parcel(session))
     if there is None:
         return {}, ABSENT

@@ -33,14 +33,14 @@ class MessagesQuery(Query, frozen=True, kw_only=True):
     """Which messages to read, and in which shape."""
 
     format: Format = "ui"
-    """`ui`: `UIMessage[]` of the AI SDK. `assistant-ui`: all branches, as it exports them. `anthropic`, `openai`: what
-    these APIs take."""
+    """`ui`: `UIMessage[]` of the AI SDK. `assistant-ui`: all branches, in its export format. `anthropic`, `openai`:
+    messages for these APIs."""
     head: str | None = None
-    """The branch; by default that of the current head."""
+    """The head of the branch; by default the current head."""
     node: str | None = None
-    """The end of the branch instead."""
+    """The end of the branch, instead of a head."""
     limit: Limit = ROWS_MAX
-    """The last so many messages; of `assistant-ui` those recorded last."""
+    """At most this many messages, the last ones; for `assistant-ui` the last recorded ones."""
 
 
 async def messages(call: Call, asked: MessagesQuery) -> Any:
@@ -66,7 +66,7 @@ async def _repository(view: AsyncView, asked: MessagesQuery) -> dict[str, Any]:
 
 
 def said_of(node: Node) -> Said:
-    """Return what a node says."""
+    """Return the message of a node."""
     payload = node.payload
     return Said(
         id=node.id, parent=node.parent, role=role_of(payload) or node.role, time_ms=node.time_ms, payload=payload
@@ -78,15 +78,15 @@ class ImportBody(Body, frozen=True, kw_only=True):
 
     format: Literal["ui", "assistant-ui"] = "ui"
     messages: Annotated[Messages, Meta(min_length=1)]
-    """Of `ui` UI messages, each the answer to the one before. Of `assistant-ui` `{parentId, message}`."""
+    """For `ui`: UI messages, each the child of the previous one. For `assistant-ui`: `{parentId, message}`."""
     head_id: str | None = msgspec.field(default=None, name="headId")
-    """Of `assistant-ui`: the message whose branch becomes the current one."""
+    """For `assistant-ui`: the message whose branch becomes the current one."""
     head: str | None = None
-    """Of `ui`: the head to go on with; by default the current one."""
+    """For `ui`: the head to continue; by default the current one."""
 
 
 async def import_messages(call: Call, body: ImportBody) -> Imported:
-    """Record the messages of a user interface that the session does not have; their ids are those of the nodes.
+    """Record the messages of a user interface that the session does not have; their ids become the nodes' ids.
 
     So an interface may send its whole conversation each time.
     """
@@ -108,7 +108,7 @@ async def import_messages(call: Call, body: ImportBody) -> Imported:
 
 
 def _on_head(drafts: Sequence[Draft], new: Sequence[Draft], session: AsyncSession, head: str | None) -> Draft:
-    """Return the first new draft; a conversation that begins with new messages goes on where the head stands."""
+    """Return the first new draft; if all messages are new, it continues from the head's node."""
     tip = session.node if head is None else session.heads.get(head)
     begins = new[0] is drafts[0] and new[0].parent is None and tip is not None
     return msgspec.structs.replace(new[0], parent=tip) if begins else new[0]
@@ -124,6 +124,6 @@ async def _show(session: AsyncSession, end: str) -> None:
 
 
 def _known(reader: Readable, ids: Sequence[str]) -> Steps[dict[str, str]]:
-    """Those of these ids that are nodes, with the head that each was recorded on."""
+    """The given ids that are nodes, each with the head on which it was recorded."""
     found = yield from reader.replica.ask(lambda look: look.nodes(ids))
     return {name: row.head for name, row in found.items()}

@@ -1,10 +1,10 @@
-"""Answers while they are being written, over HTTP: written piece by piece, and followed from any offset.
+"""Answers over HTTP while they are written: piece by piece, and followed from any offset.
 
-Rule 1: a piece names the offset where it begins. One that begins before the end is there already, and is not written
-again; one that begins behind it is refused with the offset to go on from.
-Lines of one request name it once, and only where the answer ends, since nothing tells which of them are there already.
-Rule 2: the worker that began a stream writes it. Another one that is sent a piece of it takes it over, as after a
-restart, and goes on at what is stored.
+Rule 1: a piece names the offset at which it begins. A piece that begins before the end is stored already, and is not
+written again. A piece that begins behind the end is refused with the offset to continue from. The lines of one request
+name it once, and it has to be the end of the answer, since it is not known which of the lines are stored already.
+Rule 2: the worker that began a stream writes it. If another worker gets a piece of it, for example after a restart, it
+takes the stream over and continues behind the stored pieces.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Key = tuple[int, str, str, str]
 
 
 class Held:
-    """A stream that this worker writes, and the session that is open for it."""
+    """A stream that this worker writes, with its open session."""
 
     def __init__(self, session: AsyncSession, writer: AsyncStreamWriter, request: str | None) -> None:
         self.session = session
@@ -53,11 +53,11 @@ class Held:
 
 
 class Writers:
-    """The streams that this worker writes; one whose client sends nothing is given up, so that readers learn of it.
+    """The streams that this worker writes. A stream whose client sends nothing is given up, so that readers see that.
 
     Args:
-        most: How many there may be.
-        idle_seconds: How long a client may send nothing.
+        most: The greatest number of streams.
+        idle_seconds: After this time without a piece from its client a stream is given up.
     """
 
     def __init__(self, *, most: int = STREAMS_MAX, idle_seconds: float = STREAM_IDLE_SECONDS) -> None:
@@ -70,10 +70,10 @@ class Writers:
         return len(self._held)
 
     async def begin(self, call: Call, role: str, head: str | None) -> Held:
-        """Begin a stream where a session stands, or on another head, which becomes the current one.
+        """Begin a stream at the session's current node, or on another head, which becomes the current one.
 
         Raises:
-            UsageError: Too many are open.
+            UsageError: Too many streams are open.
         """
         if (known := self._begun_by(call)) is not None:
             return known
@@ -87,13 +87,13 @@ class Writers:
             raise
 
     def _begun_by(self, call: Call) -> Held | None:
-        """What the same request began before."""
+        """The stream that the same request began before, or None."""
         request, place = request_key(call), _key(call, "")[:-1]
         same = (held for key, held in self._held.items() if key[:-1] == place and held.request == request)
         return next(same, None) if request is not None else None
 
     async def get(self, call: Call, stream: str) -> Held:
-        """Return a stream to go on with; one that another worker began is taken over.
+        """Return a stream to continue; takes it over if another worker began it.
 
         Raises:
             NotFoundError: No such stream is open.
@@ -127,7 +127,7 @@ class Writers:
         return held
 
     def add(self, key: Key, held: Held) -> None:
-        """Keep a stream, and watch whether its client goes on."""
+        """Keep a stream, and watch whether its client continues."""
         self._held[key] = held
         if self._sweeping is None or self._sweeping.done():
             self._sweeping = asyncio.create_task(self._sweep())
@@ -148,7 +148,7 @@ def _key(call: Call, stream: str) -> Key:
 
 
 async def streams(call: Call) -> tuple[OpenStream, ...]:
-    """List the answers that were begun and have not ended, with what is stored of them."""
+    """List the answers that were begun and have not ended, with their stored pieces."""
     return await (await call.view()).open_streams()
 
 
@@ -160,10 +160,10 @@ class OffsetQuery(Query, frozen=True, kw_only=True):
 
 
 async def stream_events(call: Call, asked: OffsetQuery) -> EventSourceResponse:
-    """Follow an answer while it is written: its pieces in order and once, from an offset on.
+    """Follow an answer while it is written: each piece once, in order, from an offset on.
 
-    Each message `piece` has where it ends as its `id`, and the piece as `data`; `end` is the last one. So a page that
-    was loaded again goes on where it was.
+    Each message `piece` has the offset of the piece's end as its `id`, and the piece as `data`; `end` is the last
+    message. So a page that is reloaded continues where it was.
     """
     last = call.header("last-event-id")
     if last is not None and not (last.isascii() and last.isdecimal()):
@@ -177,7 +177,7 @@ async def stream_events(call: Call, asked: OffsetQuery) -> EventSourceResponse:
 async def _told(pieces: AsyncIterator[Piece]) -> AsyncIterator[ServerSentEvent]:
     try:
         async for piece in pieces:
-            await asyncio.sleep(0)  # as for events
+            await asyncio.sleep(0)  # as in `events`
             name = "end" if piece.kind is PieceKind.END else "piece"
             yield message_of(name, piece, identifier=str(piece.after))
     except TreeringError as error:
@@ -189,7 +189,7 @@ class StreamBody(Body, frozen=True, kw_only=True):
 
     role: Name = "assistant"
     head: str | None = None
-    """The head that it goes on; it becomes the current one. By default the current one."""
+    """The head that it continues, which becomes the current one; by default the current head."""
 
 
 async def begin_stream(call: Call, body: StreamBody) -> StreamPlace:
@@ -203,26 +203,26 @@ class PieceLine(Body, frozen=True, kw_only=True):
 
     kind: Literal["text", "thinking", "tool_call"] = "text"
     text: str = ""
-    """Of the text, of the thinking, or of the arguments of the call."""
+    """A piece of the text, of the thinking, or of the arguments of the call."""
     call: str = ""
     """Id of the tool call."""
     name: str = ""
     """Name of the tool, with the first piece of a call."""
     signature: str = ""
-    """Of the thinking, with its last piece."""
+    """Signature of the thinking, with its last piece."""
     flush: bool = False
-    """Go on when all is durable; else it is within 100 ms, or half a second in a bucket."""
+    """Answer when all pieces are durable; otherwise they are durable within 100 ms, or half a second in a bucket."""
 
 
 class PieceBody(PieceLine, frozen=True, kw_only=True):
-    """A piece of an answer, and where it begins."""
+    """A piece of an answer, and the offset at which it begins."""
 
     offset: Annotated[int, Meta(ge=0)]
-    """Where it begins: what the request before answered."""
+    """The offset at which it begins: the one that the previous request returned."""
 
 
 async def write_piece(call: Call, body: PieceBody) -> StreamPlace:
-    """Go on with an answer, and say where the next piece begins."""
+    """Continue an answer, and return the offset at which the next piece begins."""
     held = await call.service.writers.get(call, call.name("stream"))
     async with held.lock:
         writer = held.writer
@@ -233,17 +233,17 @@ async def write_piece(call: Call, body: PieceBody) -> StreamPlace:
 
 
 class LinesQuery(Query, frozen=True, kw_only=True):
-    """Where to go on."""
+    """Where to continue."""
 
     offset: Annotated[int, Meta(ge=0)]
-    """Where the answer ends now."""
+    """The current end of the answer."""
 
 
 async def write_pieces(call: Call, asked: LinesQuery, body: AsyncIterator[PieceLine]) -> StreamPlace:
-    """Go on with an answer, a piece a line, each written when its line has come; say at the end where it ends.
+    """Continue an answer with one piece per line, each written when its line arrives; returns the end of the answer.
 
-    One request may so bring a whole answer while a model writes it, for a fraction of what a request for each piece
-    takes. If it breaks off, the lines that came are written. It is refused where the answer does not end at `offset`.
+    So one request may send a whole answer while a model writes it, for a fraction of the cost of a request for each
+    piece. If it breaks off, the lines that arrived are written. It is refused if the answer does not end at `offset`.
     """
     held = await call.service.writers.get(call, call.name("stream"))
     offset = asked.offset
@@ -251,7 +251,7 @@ async def write_pieces(call: Call, asked: LinesQuery, body: AsyncIterator[PieceL
     async for line in body:
         held.used = uptime()
         async with held.lock:
-            _require_end(held.writer, offset)  # rather than between the pieces of another client
+            _require_end(held.writer, offset)  # another client may have written a piece in between
             offset = await _go_on(call, held.writer, line)
     return StreamPlace(id=held.writer.id, offset=offset)
 
@@ -267,7 +267,7 @@ def _stale(said: str, offset: int, writer: AsyncStreamWriter) -> ConflictError:
 
 
 async def _go_on(call: Call, writer: AsyncStreamWriter, piece: PieceLine, *, is_new: bool = True) -> int:
-    """Write a piece unless it is there already, and return where the next one begins."""
+    """Write a piece unless it is stored already, and return the offset of the next one."""
     try:
         if is_new:
             await _write(writer, piece)
@@ -292,7 +292,7 @@ class EndBody(Body, frozen=True, kw_only=True):
     """How an answer ends."""
 
     outcome: Literal["complete", "stopped", "failed"] = "complete"
-    """`stopped`: as the user wished. `failed`: it stays open, for somebody to go on with, keep or discard."""
+    """`stopped`: by the user. `failed`: it stays open; a client can continue, keep or discard it."""
     reason: Annotated[str, Meta(max_length=200)] = ""
     """Why it failed, for people."""
 
@@ -318,7 +318,7 @@ async def end_stream(call: Call, body: EndBody) -> StreamEnd:
 
 
 async def _ended(call: Call, name: str) -> StreamEnd:
-    """What a request that ended the stream answered.
+    """The answer of the request that ended the stream.
 
     Raises:
         NotFoundError: There never was such a stream, or it ended without a node.
@@ -329,7 +329,7 @@ async def _ended(call: Call, name: str) -> StreamEnd:
 
 
 async def keep_stream(call: Call) -> Appended:
-    """Record what is stored of an answer as a node that says it is partial."""
+    """Record the stored pieces of an answer as a node that is marked as partial."""
     name = call.name("stream")
     async with opened(call) as there:
         if await holds(there.session, [Draft(id=name)]):

@@ -1,4 +1,4 @@
-"""All routes of the API. What each takes and gives is said by the types of its function."""
+"""All routes of the API. The types of a route's function define its parameters and answer."""
 
 from __future__ import annotations
 

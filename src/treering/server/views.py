@@ -1,8 +1,8 @@
-"""The views that a server keeps, one for each session asked for lately.
+"""The views that a server keeps, one for each recently requested session.
 
-Rule 1: every request looks once whether its session changed: one conditional GET, as a rule without a body.
-Rule 2: views are bounded in number and in nodes. The one used least recently goes first, and takes two reads to be
-opened again.
+Rule 1: every request checks once whether its session changed: one conditional GET, usually answered without a body.
+Rule 2: views are bounded in number and in nodes. The least recently used view is dropped first; it takes two reads to
+open it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from treering.transcript.tree import Outline, OutlineRow
 
 
 class Name(NamedTuple):
-    """Where a session is."""
+    """The identity of a session in this process."""
 
     driver: int
     """Identity of the store's driver: a host application may have several stores."""
@@ -33,27 +33,27 @@ class Name(NamedTuple):
 
 
 class Kept:
-    """A view, and what was made of it for the place where it stands."""
+    """A view, with data that was computed from it for its current place."""
 
     def __init__(self, store: AsyncStore) -> None:
         self.store = store
-        """Kept as well, so that no other driver gets its identity."""
+        """Kept so that no other driver can get the same `id`."""
         self.lock = asyncio.Lock()
         self.opened: AsyncView | None = None
         self.place = ""
-        """Where the journal ended when it was looked at: a cursor of events."""
+        """The end of the journal when it was last checked, as a cursor of events."""
         self._outline: tuple[str, Sequence[OutlineRow]] = ("", ())
         self._open_calls: tuple[str, tuple[OpenCall, ...]] = ("", ())
 
     @property
     def view(self) -> AsyncView:
         """The view, which is open."""
-        assert self.opened is not None  # noqa: S101  # `Views.get` returns no other
+        assert self.opened is not None  # noqa: S101  # `Views.get` returns only open ones
         return self.opened
 
     @property
     def end(self) -> int:
-        """How many records the session had then."""
+        """How many records the session had at that place."""
         return Place.of(self.place).at
 
     @property
@@ -62,7 +62,7 @@ class Kept:
         return self.opened.info.nodes if self.opened is not None else 0
 
     async def outline(self) -> Outline:
-        """The tree, made once for each place."""
+        """The tree, computed once for each place."""
         if self._outline[0] != self.place:
             self._outline = (self.place, await self.view.tree())
         outline = self._outline[1]
@@ -70,18 +70,18 @@ class Kept:
         return outline
 
     async def open_calls(self) -> tuple[OpenCall, ...]:
-        """The calls without a result, looked for once for each place: that takes the whole context."""
+        """The open calls, computed once for each place, since that reads the whole context."""
         if self._open_calls[0] != self.place:
             self._open_calls = (self.place, await self.view.open_calls())
         return self._open_calls[1]
 
 
 class Views:
-    """Opens views, keeps them, and brings each up to date when it is asked for.
+    """Opens views, keeps them, and updates each when it is requested.
 
     Args:
-        views_max: How many to keep.
-        nodes_max: How many nodes the sessions may have together whose views are kept; one view is kept in any case.
+        views_max: How many views to keep.
+        nodes_max: Limit of the nodes of all sessions whose views are kept; one view is kept in any case.
     """
 
     def __init__(self, *, views_max: int = VIEWS_MAX, nodes_max: int = VIEW_NODES_MAX) -> None:
@@ -98,10 +98,10 @@ class Views:
         return sum(kept.nodes for kept in self._kept.values())
 
     async def get(self, store: AsyncStore, session: str) -> Kept:
-        """Return the view of a session as it is now.
+        """Return the view of a session, up to date.
 
         Raises:
-            NotFoundError: There is none, or no more.
+            NotFoundError: There is no such session, or not any more.
         """
         name = Name(id(store.place.driver), store.place.prefix, session)
         kept = self._kept.get(name)
@@ -119,7 +119,7 @@ class Views:
         return kept
 
     def forget(self, store: AsyncStore, session: str) -> None:
-        """Let go of the view of a session that was deleted."""
+        """Drop the view of a session that was deleted."""
         self._kept.pop(Name(id(store.place.driver), store.place.prefix, session), None)
 
     def _drop(self, name: Name, kept: Kept) -> None:
@@ -143,6 +143,6 @@ async def _bring_up_to_date(kept: Kept, session: str) -> None:
 
 
 def place_of(reader: Readable) -> Steps[str]:
-    """Where the journal ends: a record or an erasure more makes it another place."""
+    """The end of the journal; each new record or erasure changes it."""
     yield from ()
     return Place.end_of(reader.replica.view).text

@@ -1,6 +1,6 @@
-"""What can be recorded in a session over HTTP. Each function answers one route; its first line is what documents say.
+"""Routes that record in a session over HTTP. Each function answers one route; its first line is its documentation.
 
-Whoever repeats a request with its `Idempotency-Key` gets the same answer, and nothing is recorded twice.
+A repeated request with the same `Idempotency-Key` gets the same answer, and nothing is recorded twice.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from treering.session.recording import draft_of
 from treering.transcript.node import HERE, Draft, Here
 
 Messages = Annotated[list[Any], Meta(max_length=MESSAGES_MAX)]
-"""Each a JSON object with a role, or text from the user."""
+"""Each message is a JSON object with a role, or text from the user."""
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 LOOKED_AT = 100
-"""Newest checkpoints that a repeated commit is looked for among."""
+"""A repeated commit is looked for among this many of the newest checkpoints."""
 REQUEST = "request"
 """The field of a checkpoint's metadata that holds the key of the request that made it."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is sent; the base of all such types."""
+    """A request body; the base of all such types."""
 
 
 class AppendBody(Body, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class AppendBody(Body, frozen=True, kw_only=True):
     head: str | None = None
     """Append to this head instead of the current one."""
     parent: str | UnsetType | None = UNSET
-    """Instead: the node to continue from, on a head of its own; null begins a new root."""
+    """Instead of a head: the node to continue from, on a new head; null begins a new root."""
     expect: str | UnsetType | None = UNSET
     """The node that the head has to point to; null: it has none yet."""
 
@@ -58,10 +58,10 @@ async def append(call: Call, body: AppendBody) -> Appended:
 
 
 def drafts_of(call: Call, messages: Sequence[Any], parent: str | Here | None = HERE) -> list[Draft]:
-    """Return drafts of messages, with ids made of the key of the request if it has one.
+    """Return drafts of messages, with ids made from the request's key if it has one.
 
     Raises:
-        UsageError: One of them is no message.
+        UsageError: An item is not a message.
     """
     drafts: list[Draft] = []
     for message, name in zip(messages, ids_of(call, len(messages)), strict=True):
@@ -78,7 +78,7 @@ async def record(
     head: str | None = None,
     expect: str | UnsetType | None = UNSET,
 ) -> Appended:
-    """Record drafts. With `If-Match` the head must be where it was also when they are written."""
+    """Record drafts. With `If-Match`, the head must not have moved when they are written."""
     wanted: str | Here | None = HERE if isinstance(expect, UnsetType) else expect
     if there.is_expected or not await holds(there.session, drafts):
         session = there.writable()
@@ -109,7 +109,7 @@ class CommitBody(Body, frozen=True, kw_only=True):
     state: dict[str, Any] = {}
     """Keys of the agent's state that changed, with their new values."""
     drop: Annotated[list[str], Meta(max_length=MESSAGES_MAX)] = []
-    """Keys to remove."""
+    """Keys of the state to remove."""
     label: str | None = None
     step: int | None = None
     metadata: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class CommitBody(Body, frozen=True, kw_only=True):
     expect_checkpoint: str | UnsetType | None = UNSET
     """The checkpoint that has to be the newest of the head; null: there is none."""
     merge: bool = False
-    """Set and drop these keys in the newest state, whatever it is by now."""
+    """Set and drop these keys in the newest state, even if it has changed."""
 
 
 async def commit(call: Call, body: CommitBody) -> Appended:
@@ -147,7 +147,7 @@ async def commit(call: Call, body: CommitBody) -> Appended:
 
 
 async def _committed(session: AsyncSession, key: str, drafts: Sequence[Draft]) -> Appended | None:
-    """What an earlier request with this key recorded."""
+    """The result of an earlier request with this key; None if there was none."""
     for made in reversed(await session.checkpoints(limit=LOOKED_AT)):
         if made.metadata.get(REQUEST) == key:
             return Appended(nodes=tuple([draft.id or "" for draft in drafts]), head=made.head, checkpoint=made.id)
@@ -162,14 +162,14 @@ class EditBody(Body, frozen=True, kw_only=True):
 
 
 async def edit(call: Call, body: EditBody) -> Appended:
-    """Record another version of a message, beside it on a head of its own. No other head moves."""
+    """Record another version of a message as its sibling, on a new head. No other head moves."""
     async with opened(call) as there:
         node = await there.session.get(call.name("node"), blobs=False)
         return await record(call, there, drafts_of(call, [body.message], node.parent))
 
 
 async def regenerate(call: Call) -> Prepared:
-    """Prepare another answer: go back to what was asked on a new head, and tell what the model sees there."""
+    """Prepare another answer: make a new head at the message to answer, and return the context there."""
     head = f"answer-{ids_of(call, 1)[0][-12:]}"
     async with opened(call) as there:
         node = await there.session.get(call.name("node"), blobs=False)
@@ -221,7 +221,7 @@ class SwitchBody(Body, frozen=True, kw_only=True):
 
 
 async def switch(call: Call, body: SwitchBody) -> SessionCard:
-    """Make another head the current one, with which the session is opened."""
+    """Make another head the current one, at which the session opens."""
     async with opened(call) as there:
         if there.session.head != body.head:
             await there.writable().switch(body.head)
@@ -243,7 +243,7 @@ async def rewind(call: Call, body: RewindBody) -> SessionCard:
 
 
 async def _stands_at(session: AsyncSession, checkpoint: str) -> bool:
-    """Whether the session has the node, state, settings and context of a checkpoint: a rewind changes nothing then."""
+    """Whether the session has a checkpoint's node, state, settings and context, so that a rewind changes nothing."""
     if (await session.checkpoint(checkpoint)).info.node != session.node:
         return False
     found = await session.diff(checkpoint)
@@ -257,11 +257,11 @@ class BranchBody(Body, frozen=True, kw_only=True):
 
     head: Name
     node: str | None = None
-    """Where it begins; by default where the session stands."""
+    """The node at which it begins; by default the session's current node."""
 
 
 async def branch(call: Call, body: BranchBody) -> SessionCard:
-    """Make a new head and the current one of it; the old one stays where it is."""
+    """Make a new head, and make it the current one; the previous head stays where it is."""
     async with opened(call) as there:
         stands = there.session.head == body.head and there.session.node == (body.node or there.session.node)
         if request_key(call) is None or not stands:
@@ -270,7 +270,7 @@ async def branch(call: Call, body: BranchBody) -> SessionCard:
 
 
 class ChangeBody(Body, frozen=True, kw_only=True):
-    """What to change on the card; what is left out stays."""
+    """Fields of the card to change; other fields stay the same."""
 
     title: str | UnsetType = UNSET
     status: str | UnsetType = UNSET

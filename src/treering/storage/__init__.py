@@ -1,6 +1,6 @@
-"""Where the bytes go: requests, the drivers that run them, and wrappers that retry, count or fail on purpose.
+"""Storage: requests, the drivers that run them, and wrappers that retry, count or fail on purpose.
 
-`effects`, what jobs wait for besides requests, is imported when it is first used: a resume does without.
+`effects`, the things other than requests that jobs wait for, is imported on first use, since a resume does not need it.
 """
 
 from __future__ import annotations

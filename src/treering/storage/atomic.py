@@ -1,4 +1,4 @@
-"""Write small local files that are no part of a store: exports, caches, notes of this computer."""
+"""Write small local files that are not part of a store: exports, caches, notes of this computer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file as a whole: readers find its old contents or all of the new ones, and a failure changes nothing.
+    """Write a file atomically: readers find the old contents or all of the new ones, and a failure changes nothing.
 
-    It is not synced: after a power cut either may be there, or an empty file. Objects of a store are written by the
-    drivers.
+    It is not synced: after a power cut the file may have the old contents, the new ones, or none. Drivers write the
+    objects of a store.
 
     Args:
         path: The file, replaced if it exists.

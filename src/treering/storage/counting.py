@@ -1,4 +1,4 @@
-"""A wrapper that counts what goes through it, so that a budget of requests can be asserted."""
+"""A wrapper that counts requests and bytes, so that a budget of requests can be asserted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Effects that a protocol may yield besides batches of requests to one store.
+"""Effects that a protocol may yield in addition to batches of requests to one store.
 
-`Steps` is enough for everything inside a session. What moves sessions between stores, or reads what an importer
-parses, is a `Job`: it names the store of a batch, has functions called that wait for something else than a store, and
-still does no I/O itself. `treering.storage.run` carries all of it out, blocking or not.
+`Steps` is enough for everything inside a session. A protocol that moves sessions between stores, or reads the files of
+an importer, is a `Job`: it names the store of a batch, has functions called that wait for something other than a store,
+and still does no I/O itself. `treering.storage.run` carries out all effects, blocking or not.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ T = TypeVar("T")
 
 
 class On(msgspec.Struct, frozen=True):
-    """A batch for a store by name. Answered like the batch."""
+    """A batch for a given store. Answered like the batch."""
 
     driver: Driver
     batch: Batch
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A function that may wait, for a disk or another process: asynchronous code calls it in a thread.
+    """A function that may wait for a disk or another process; asynchronous code calls it in a thread.
 
-    It is given the driver of the store. Answered by what it returns; what it raises is raised in the protocol.
+    Its argument is the driver of the store. Answered by its result; its exceptions are raised in the protocol.
     """
 
     function: Callable[[Driver], Any]
@@ -42,22 +42,22 @@ class Performer(Protocol):
 
 
 class Perform(msgspec.Struct, frozen=True):
-    """A call of another session's method, which asynchronous code awaits. Answered by what it returns, or raises."""
+    """A call of another session's method, which asynchronous code awaits. Answered like a `Call`."""
 
     method: Callable[[], Any | Awaitable[Any]]
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """A function of the caller's, such as one that shows progress: called where the caller runs, on the event loop.
+    """A function of the caller, for example to show progress; called where the caller runs, on the event loop.
 
-    Answered by None; what it raises is raised in the protocol.
+    Answered by None; its exceptions are raised in the protocol.
     """
 
     function: Callable[[], object]
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Let time pass in the middle of a job, which asynchronous code does on the event loop. Answered by None."""
+    """Let time pass in the middle of a job; asynchronous code waits on the event loop. Answered by None."""
 
     seconds: float
 
@@ -66,7 +66,7 @@ Effect: TypeAlias = Batch | On | Call | Perform | Tell | Wait
 Job: TypeAlias = Generator[Effect, Any, T]
 """A protocol without I/O that may reach several stores: yields effects, receives their answers, returns T.
 
-A batch alone goes to the store that the job is run against. All `Steps` are jobs.
+A plain batch goes to the store that the job is run against. All `Steps` are jobs.
 """
 
 
@@ -77,7 +77,7 @@ class Items(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Signal:
-    """Something that happens once, and calls back who waits for it, in the thread where it happens."""
+    """An event that happens once, and calls the functions that wait for it, in the thread where it happens."""
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
@@ -85,7 +85,7 @@ class Signal:
         self._waiting: list[Callable[[], object]] = []
 
     def happen(self) -> None:
-        """Call back who waits; later ones are called at once."""
+        """Call the waiting functions; functions that are added later are called at once."""
         with self._lock:
             self._happened = True
             waiting, self._waiting = self._waiting, []
@@ -93,7 +93,7 @@ class Signal:
             callback()
 
     def notify(self, callback: Callable[[], object]) -> None:
-        """Call a function when it happens, or now if it has."""
+        """Call a function when the event happens, or now if it has happened."""
         with self._lock:
             if not self._happened:
                 self._waiting.append(callback)
@@ -108,7 +108,7 @@ class Signal:
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Nothing more to give for now: a stream that follows a store waits before it looks again. Answered by None."""
+    """The stream has no result for now: if it follows a store, it waits before it looks again. Answered by None."""
 
     seconds: float
     unless: Signal | None = None
@@ -116,17 +116,17 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 Stream: TypeAlias = Generator[Effect | Items[T] | Pause, Any, None]
-"""A job that gives its results one by one, as soon as each is known."""
+"""A job that yields its results one by one, as soon as each is known."""
 
 
 def on(driver: Driver, job: Job[T]) -> Job[T]:
-    """Run a protocol against a store by name, as a part of a job that is run against another one."""
+    """Run a protocol against a given store, as a part of a job that is run against another store."""
     try:
         effect = next(job)
         while True:
             try:
                 answer = yield _for(driver, effect)
-            except BaseException as error:  # noqa: BLE001  # it goes on or ends as it would by itself
+            except BaseException as error:  # noqa: BLE001  # the inner job handles it, or ends with it
                 effect = job.throw(error)
             else:
                 effect = job.send(answer)
@@ -149,13 +149,13 @@ def call(function: Callable[[], T]) -> Job[T]:
 
 
 def tell(function: Callable[[A], object] | None, told: A) -> Job[None]:
-    """Call a function that the caller gave, if there is one, as a part of a job."""
+    """Call a function of the caller, unless it is None, as a part of a job."""
     if function is not None:
         yield Tell(lambda: function(told))
 
 
 def ask_driver(function: Callable[[Driver], T]) -> Job[T]:
-    """Call a method of the driver that is no request, as a part of a job."""
+    """Call a method of the driver that is not a request, as a part of a job."""
     result: T = yield Call(function)
     return result
 
@@ -163,8 +163,8 @@ def ask_driver(function: Callable[[Driver], T]) -> Job[T]:
 def parts(stream: Stream[T]) -> Iterator[Job[Items[T] | Pause | None]]:
     """Cut a stream into jobs, each of which ends with the next results; run them one after the other.
 
-    The last one returns None. Between two of them nothing is under way, so whoever reads the stream may use the session
-    or the store for something else.
+    The last job returns None. Between two of them no request is under way, so the reader of the stream may use the
+    session or the store for something else.
     """
     ended = False
 
@@ -175,7 +175,7 @@ def parts(stream: Stream[T]) -> Iterator[Job[Items[T] | Pause | None]]:
             while not isinstance(found, Items | Pause):
                 try:
                     answer = yield found
-                except BaseException as error:  # noqa: BLE001  # it goes on or ends as it would by itself
+                except BaseException as error:  # noqa: BLE001  # the inner job handles it, or ends with it
                     found = stream.throw(error)
                 else:
                     found = stream.send(answer)

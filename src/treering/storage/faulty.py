@@ -1,8 +1,8 @@
-"""A wrapper that fails on purpose, as networks do: for tests of what is built on a store.
+"""A wrapper that fails on purpose, as networks do: for tests of code that uses a store.
 
-What can go wrong with one request is little: it does not arrive, its reply does not arrive, or it arrives late, perhaps
-after its sender sent it again. A list may also see each of its keys at another time. All of it is decided by a plan, so
-a run can be repeated exactly.
+A request can fail in three ways: it does not arrive, its reply does not arrive, or it arrives late, perhaps after its
+sender sent it again. A list may also see each of its keys at another time. A plan decides all faults, so a run can be
+repeated exactly.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Fault(enum.Enum):
 
     NONE = "none"
     BEFORE = "before"
-    """It is lost: no effect, no answer."""
+    """The request is lost: no effect, no answer."""
     AFTER = "after"
-    """Its reply is lost: it takes effect, but there is no answer."""
+    """The reply is lost: the request takes effect, but there is no answer."""
     LATE = "late"
-    """No answer, and it takes effect before one of the next requests, or never."""
+    """No answer, and the request takes effect before one of the next requests, or never."""
 
 
 Plan: TypeAlias = Callable[[Request], Fault]
@@ -49,19 +49,19 @@ def seeded_plan(rng: random.Random, rate: float) -> Plan:
 
 
 def scripted_plan(faults: Iterable[Fault]) -> Plan:
-    """Return a plan that deals out `faults` in turn, and none afterwards."""
+    """Return a plan that uses `faults` in turn, and no fault after them."""
     left = iter(faults)
     return lambda _: next(left, Fault.NONE)
 
 
 class FaultyDriver(DriverWrapper):
-    """Runs every request by itself, with the fault that the plan gives it.
+    """Runs each request separately, with the fault that the plan chooses for it.
 
     Args:
         inner: The driver that does the work.
-        plan: Asked once for each request, in the order of the batch.
-        lands: Asked before each request whether the oldest late one takes effect now.
-        between: Called in the middle of every list: the first half of the keys is seen before it, the rest after it.
+        plan: Called once for each request, in the order of the batch.
+        lands: Called before each request; returns whether the oldest late request takes effect now.
+        between: Called in the middle of every list: the first half of the keys is listed before it, the rest after it.
 
     Attributes:
         late: Requests that may still take effect, oldest first.
@@ -80,7 +80,7 @@ class FaultyDriver(DriverWrapper):
         self._plan = plan
         self._lands = lands
         self._between = between
-        self._mutex = threading.RLock()  # `between` may come back to us
+        self._mutex = threading.RLock()  # `between` may use this driver
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run the requests one after the other, with their faults."""
@@ -91,7 +91,7 @@ class FaultyDriver(DriverWrapper):
         return await arun(self._all(batch), self.inner)
 
     def settle(self) -> None:
-        """Let everything late take effect now."""
+        """Let all late requests take effect now."""
         while self.late:
             self.inner.execute((self.late.popleft(),))
 
@@ -119,7 +119,7 @@ class FaultyDriver(DriverWrapper):
         return UnavailableError("lost on purpose", kind=fault.value) if fault is Fault.AFTER else answer
 
     def _torn_list(self, request: List, between: Callable[[], None]) -> Steps[Answer]:
-        """List in two halves, so that what `between` does is seen only in the second."""
+        """List in two halves, so that only the second one shows what `between` does."""
         (first,) = yield (request,)
         between()
         if not isinstance(first, Listed) or not first.entries:

@@ -1,4 +1,4 @@
-"""What we need to know about fsspec filesystems that other people made."""
+"""Checks of fsspec filesystems that callers pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def usable(fs: Any) -> Any:
 
 
 def in_this_process(fs: Any) -> Any:
-    """Return `fs`, or one just like it if it was made before a fork: its event loop stayed with the parent."""
+    """Return `fs`, or a new one with the same options if it was made before a fork, as it has no event loop then."""
     if isinstance(fs, AsyncFileSystem):
         try:
             _ = fs.loop

@@ -1,11 +1,11 @@
 """A store on any fsspec filesystem, for a single writing process.
 
 fsspec has no portable conditional write, so a second writer could silently overwrite the first one's work. The user has
-to promise that there is none. Conditions are checked against the current object all the same: they catch one process
-that follows another, and threads of this one.
+to promise that there is no second writer. Conditions are still checked against the current object: that detects a
+process that wrote before this one, and other threads of this process.
 
-Objects are plain files; registers (written with `Put.expect`) are pairs of slots, see `slots`. Nothing is synced: what
-was acknowledged survives a crash of the process, and a power cut only as far as the filesystem takes care of it.
+Objects are plain files; registers (written with `Put.expect`) are pairs of slots, see `slots`. Nothing is synced:
+acknowledged writes survive a crash of the process, but a power cut only if the filesystem ensures that.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from treering.storage.threads import in_thread
 
 # Requests of one batch under way at once, on filesystems that wait for a network.
 _THREADS_MAX = 16
-# Where filesystems keep the time of the last change.
+# Fields in which filesystems report the time of the last change.
 _TIME_FIELDS = ("mtime", "LastModified", "last_modified", "updated", "created")
 
-# Registers are read and then written: threads of this process must not do so at once, whichever driver they use.
+# A register is read and then written: two threads of this process must not do so at once, whichever driver they use.
 _LOCKS = tuple(threading.Lock() for _ in range(64))
 
 
@@ -63,7 +63,7 @@ class GenericDriver:
 
     Args:
         fs: The filesystem.
-        path: Where the store lies, in the filesystem's own terms; may be empty.
+        path: The path of the store in the filesystem; may be empty.
 
     Raises:
         UsageError: The filesystem cannot be used from threads.
@@ -92,11 +92,11 @@ class GenericDriver:
         return await in_thread(self.execute, batch)
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
-        """Return None: the user promised that there is no other process."""
+        """Return None, since the user promised that there is no other process."""
         return None
 
     def keeps_versions(self) -> bool | None:
-        """Return None: every store has its own way to say so, or none."""
+        """Return None: there is no common way to find out."""
         return None
 
     def scrub(self, *keys: str) -> None:
@@ -125,7 +125,7 @@ class GenericDriver:
             yield
         except TreeringError:
             raise
-        except Exception as error:  # every filesystem has errors of its own
+        except Exception as error:  # each filesystem has its own errors
             raise _explain(error, key) from error
 
     def _answer(self, request: Request) -> Answer:
@@ -169,7 +169,7 @@ class GenericDriver:
         return _found(get, current.data, current.version)
 
     def _get_part(self, get: Get) -> Answer:
-        """Read a part between absolute ends: what a negative one means differs between filesystems."""
+        """Read a part between absolute offsets, since filesystems treat negative ones differently."""
         path = self._path(get.key)
         size = int(self._fresh(path).info(path)["size"])
         version = Version(f"part:{size}")
@@ -192,7 +192,7 @@ class GenericDriver:
         return Listed(entries, more=len(wanted) > limit)
 
     def _entry(self, key: str, files: dict[str, dict[str, Any]]) -> Entry:
-        """Describe an object; of a register, the slot written last, and on a tie the one that counts."""
+        """Describe an object; a register by the slot that was written last, or the current slot on a tie."""
         times = {name: _modified_ms(info) for name, info in files.items()}
         newest = [name for name in files if times[name] == max(times.values())]
         name = newest[0] if len(newest) == 1 else self._register(key).names[-1]
@@ -259,7 +259,7 @@ class GenericDriver:
         return slots.read_register(key, raw)
 
     def _names(self, folder: str) -> set[str]:
-        """Return the keys of what lies in a folder, slots by their own names."""
+        """Return the keys of the objects in a folder; slots have their own names."""
         path = self._path(folder)
         try:
             return {self._key(name) for name in self._fresh(path).ls(path, detail=False)}
@@ -267,7 +267,7 @@ class GenericDriver:
             return set()
 
     def _fresh(self, path: str) -> Any:
-        """Return the filesystem, which must not answer from listings that it remembers."""
+        """Return the filesystem after dropping its cached listings of a path."""
         self._fs.invalidate_cache(path)
         self._fs.invalidate_cache(posixpath.dirname(path))
         return self._fs

@@ -9,12 +9,12 @@ written in place; see `local_log`.
 A write with a condition compares and renames under the lock of its folder, a file `.lock` beside the object. Every
 write to a log takes that lock, with or without a condition, because an append in progress must not lose its file.
 
-A register read from another process may not be durable yet: its writer may have been killed before the sync of the
-folder. The next write may build on it, so its folder is synced first. Of a log only what is durable is ever read, see
+A register that another process wrote may not be durable yet: its writer may have been killed before the sync of the
+folder. The next write may rely on it, so its folder is synced first. Only the durable part of a log is ever read, see
 `local_log`.
 
-Names that start with a dot are ours: locks and temporary files. `NAME.poisoned` marks a log whose sync failed. Lists
-hide both. Reading and listing never create anything; a store that does not exist is an empty one.
+Names that start with a dot belong to the driver: locks and temporary files. `NAME.poisoned` marks a log whose sync
+failed. Lists hide both. Reading and listing never create anything; a store that does not exist counts as empty.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from treering.storage.requests import (
     key_of,
 )
 
-# Folders known to be durable, remembered to save syncs; forgetting them costs only time.
+# Limit of the folders remembered as durable, which saves syncs; forgetting them costs only time.
 _SETTLED_MAX = 10_000
 
 
@@ -58,7 +58,7 @@ class LocalDriver:
     """Keeps objects as files below a folder, durably. POSIX only.
 
     Args:
-        root: The folder; created by the first write, not before.
+        root: The folder; the first write creates it.
         sync: How to force bytes to disk.
     """
 
@@ -72,12 +72,12 @@ class LocalDriver:
         self._sync = sync
         self._logs = LocalLogs(self._root, sync)
         self._settled: set[str] = set()
-        self._lasting: dict[str, Version] = {}  # of registers: durable versions, unless their folder is doubtful
-        self._doubtful: dict[str, int] = {}  # folders by how often a register of another process was read
+        self._lasting: dict[str, Version] = {}  # durable versions of registers, unless their folder is doubtful
+        self._doubtful: dict[str, int] = {}  # folders, with how often a register of another process was read
         self._mutex = allocate_lock()
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
-        """Run the requests one after the other: on a disk, threads would cost more than they save."""
+        """Run the requests one after the other; on a disk, threads would cost more than they save."""
         return tuple(map(self._serve, batch))
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
@@ -104,7 +104,7 @@ class LocalDriver:
             raise local_disk.explain(error, key) from error
 
     def keeps_versions(self) -> bool | None:
-        """Return False, though a file system with snapshots, or a backup, may keep what it saw."""
+        """Return False, though a file system with snapshots, or a backup, may keep old bytes."""
         return False
 
     def scrub(self, *keys: str) -> None:
@@ -135,7 +135,7 @@ class LocalDriver:
                     self._settle_doubtful()
                     return self._put(request)
                 case List():
-                    from treering.storage.local_list import list_folder  # who resumes a session lists nothing
+                    from treering.storage.local_list import list_folder  # resuming lists nothing
 
                     return list_folder(self._root, request)
                 case Delete():
@@ -164,7 +164,7 @@ class LocalDriver:
         return Found(rules.part(data, get), version, len(data))
 
     def _doubt(self, key: str, version: Version) -> None:
-        """Remember that a register was read which another process wrote, perhaps without syncing its name."""
+        """Remember that this process read a register that another one wrote, perhaps without syncing its name."""
         folder = os.path.dirname(key)
         with self._mutex:
             self._remember(key, version)
@@ -176,12 +176,12 @@ class LocalDriver:
         self._lasting[key] = version
 
     def _settle_doubtful(self) -> None:
-        """Sync the folders of registers that were read; no write builds on these before."""
+        """Sync the folders of registers that were read, before a write relies on them."""
         for folder, times in tuple(self._doubtful.items()):
             with contextlib.suppress(FileNotFoundError), self._folder(f"{folder}/") as fd:
                 self._sync.whole(fd)
             with self._mutex:
-                if self._doubtful.get(folder) == times:  # else more was read meanwhile
+                if self._doubtful.get(folder) == times:  # else another register was read since
                     del self._doubtful[folder]
 
     def _put(self, put: Put) -> Answer:
@@ -222,14 +222,14 @@ class LocalDriver:
             if put.expect != ABSENT:
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             else:
-                try:  # a link never replaces, so that not even a process without locks is overwritten
+                try:  # a link never replaces a file, not even that of a process without locks
                     os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
                 except FileExistsError:
                     return ConflictError("object exists", key=put.key)
             return self._logs.replaced(put, folder, lock) if rules.is_log(put.key) else None
 
     def _version(self, key: str, folder: int) -> Version:
-        """Return the version of what is there, `ABSENT` if nothing is; called under the lock."""
+        """Return the version of an object, `ABSENT` if it does not exist; called under the lock."""
         if rules.is_log(key):
             return self._logs.version(key, folder)
         try:
@@ -259,7 +259,7 @@ class LocalDriver:
         try:
             os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
-            return None  # and no lock file is left where nothing is
+            return None  # and no lock file is made in an empty folder
         with local_lock.open_lock(folder) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -276,7 +276,7 @@ class LocalDriver:
 
     @contextlib.contextmanager
     def _folder(self, key: str, *, write: bool = False) -> Iterator[int]:
-        """Open the folder of `key` for the block; to write, it is created and known to be durable."""
+        """Open the folder of `key` for the block; to write, it is created and made durable."""
         names = key.split("/")[:-1]
         try:
             fd = self._make_folder(names) if write else local_disk.open_folder(self._root, names)
@@ -316,7 +316,7 @@ def _by_folder(keys: tuple[str, ...]) -> list[list[str]]:
 
 
 def _get_part(fd: int, get: Get) -> Answer:
-    """Answer without reading the rest. The version names the file, not its bytes: it never satisfies a condition."""
+    """Answer without reading the rest. The version names the file, not its bytes, so it satisfies no condition."""
     found = os.fstat(fd)
     version = Version(f"part:{found.st_ino}-{found.st_ctime_ns}-{found.st_size}")
     if version == get.unless:

@@ -1,7 +1,7 @@
-"""Files and folders of the local driver: opened without following links, written whole, synced, errors explained.
+"""Files and folders of the local driver: opened without following links, written whole, synced, errors translated.
 
 Everything below the root is opened relative to an open folder and with `O_NOFOLLOW`: a link inside the store could lead
-anywhere, so it is refused and not followed. The root itself may be reached through links; it is the user's choice.
+anywhere, so it is refused and not followed. The path of the root itself may contain links, as the user chose it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from treering.ids import new_nonce
 from treering.storage import rules
 from treering.storage.requests import Version
 
-FOLDER_MODE = 0o700  # sessions are private: they hold what people said to an agent
+FOLDER_MODE = 0o700  # sessions are private: they hold conversations of people with an agent
 FILE_MODE = 0o600
 TEMPORARY_START = ".tmp-"
 FIRST_LINE_GUESS = 4096  # bytes read to find the first line of a log; a longer one costs more reads
@@ -33,7 +33,7 @@ _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Sync(msgspec.Struct, frozen=True):
-    """How bytes are forced to disk; tests put failing ones in its place."""
+    """How bytes are forced to disk; tests replace it by one that fails."""
 
     data: Callable[[int], None]
     """Content and length of a file."""
@@ -49,10 +49,10 @@ OS_SYNC = Sync(_full_sync, _full_sync) if hasattr(fcntl, "F_FULLFSYNC") else Syn
 
 
 def explain(error: OSError, key: str) -> TreeringError:
-    """Return the error of ours that says what to do about `error`."""
+    """Return the Treering error for `error`, with a remedy."""
     if error.errno == errno.ENOENT:
         return rules.missing(key)
-    # Made here: most processes meet none of these, see `treering._late.Kind`.
+    # Made here and not at import, since most processes need none of these; see `treering._late.Kind`.
     access = {
         errno.EACCES: (Kind.PERMISSION, "grant this user access to the store's folder"),
         errno.EPERM: (Kind.PERMISSION, "grant this user access to the store's folder"),
@@ -82,14 +82,14 @@ def open_folder(root: str, names: Sequence[str]) -> int:
 
 
 def make_folder(root: str, names: Sequence[str], sync: Sync, *, settle: bool) -> int:
-    """Like `open_folder`, but create what is missing, durably.
+    """Like `open_folder`, but durably create missing folders.
 
     Args:
-        root: Created too, with its parents.
+        root: The root folder; created, too, with its parents.
         names: Folders below it.
         sync: How to make new names durable.
-        settle: Sync every folder on the way even if it exists: another process may just have made it and not yet
-            synced it, and what we acknowledge must not hang on that.
+        settle: Sync every folder on the path even if it exists. Another process may have just made it and not synced it
+            yet, and acknowledged writes must not depend on that.
     """
 
     def step(fd: int, name: str) -> int:
@@ -118,7 +118,7 @@ def _make_root(root: str, sync: Sync, *, settle: bool) -> int:
         os.close(fd)
         try:
             above = os.open(parent, _FOLDER)
-        except PermissionError:  # it need not be ours to open
+        except PermissionError:  # this process may lack the right to open it
             return os.open(root, _FOLDER)
     try:
         with contextlib.suppress(FileExistsError):
@@ -148,7 +148,7 @@ def open_folder_in(fd: int, name: str) -> int:
     """Open the folder `name` inside an open one and return its descriptor."""
     try:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
-    except NotADirectoryError:  # what Linux says of links too
+    except NotADirectoryError:  # Linux raises it for links, too
         if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise
@@ -191,7 +191,7 @@ def read(fd: int, start: int, count: int) -> bytes:
 
 
 def read_all(fd: int) -> bytes:
-    """Return the whole file as it is now."""
+    """Return the current bytes of the whole file."""
     return read(fd, 0, os.fstat(fd).st_size)
 
 
@@ -203,22 +203,22 @@ def write(fd: int, data: bytes) -> None:
 
 
 def content_version(data: bytes) -> Version:
-    """Return the version of a file that is only ever replaced."""
+    """Return the version of a file that is only replaced, never changed in place."""
     return Version(blake2b(data, 16))
 
 
 @contextlib.contextmanager
 def temporary(folder: int) -> Iterator[tuple[int, str]]:
-    """Make a new file in `folder`; yield descriptor and name; the name is gone afterwards, renamed or not.
+    """Make a new file in `folder`, and yield its descriptor and name. Afterwards the name is removed, if still there.
 
-    It stays locked while its writer lives, which tells it from one that a killed process left behind.
+    The file stays locked while its writer lives, which distinguishes it from a file that a killed process left.
     """
     while True:
         name = f"{TEMPORARY_START}{new_nonce()}"
         fd = open_file(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         if _lock_now(fd) and os.fstat(fd).st_nlink:
             break
-        os.close(fd)  # a sweeper was faster
+        os.close(fd)  # another process swept it first
     try:
         yield fd, name
     finally:
@@ -229,7 +229,7 @@ def temporary(folder: int) -> Iterator[tuple[int, str]]:
 
 
 def sweep(folder: int) -> None:
-    """Remove what killed writers left in `folder`: it may hold payloads that were erased since."""
+    """Remove temporary files that killed writers left in `folder`; they may hold payloads that were erased since."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name.startswith(TEMPORARY_START)]
     for name in names:
@@ -243,7 +243,7 @@ def sweep(folder: int) -> None:
 
 
 def sweep_below(folder: int, sync: Sync, *, deep: bool) -> None:
-    """Do so durably, and with `deep` in all folders below, too."""
+    """Like `sweep`, but durably; with `deep` also in all folders below."""
     sweep(folder)
     sync.whole(folder)
     if not deep:

@@ -12,7 +12,7 @@ from treering.storage.requests import LIST_KEYS_MAX, Entry, List, Listed
 
 
 def list_folder(root: str, request: List) -> Listed:
-    """Answer `request` with the files below `root`; raises `OSError` for what cannot be read."""
+    """Answer `request` with the files below `root`; raises `OSError` for a folder that cannot be read."""
     limit = min(request.limit, LIST_KEYS_MAX)
     try:
         folder = local_disk.open_folder(root, request.prefix.split("/")[:-1])
@@ -27,11 +27,11 @@ def list_folder(root: str, request: List) -> Listed:
 
 def _entries(folder: int, prefix: str, after: str) -> Iterator[Entry]:
     """Yield the files below an open folder whose keys are greater than `after`, in order."""
-    # What `after` names in this folder: a file, or a folder that may hold further keys.
+    # The name in this folder that `after` contains: a file, or a folder that may hold further keys.
     start = after[len(prefix) :] if after.startswith(prefix) else ""
     start = start[: start.find("/") + 1] or start
     with os.scandir(folder) as found:
-        # A folder sorts as its name with the slash, which is how the keys below it sort among their neighbours.
+        # A folder is sorted by its name with the slash, as the keys below it sort among their neighbours.
         names = [entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found]
     for name in sorted([name for name in names if name >= start and _is_visible(name)]):
         key = prefix + name

@@ -1,18 +1,19 @@
-"""Locks of the local driver: one file per folder for short steps, one file per session for whole processes.
+"""Locks of the local driver: one file per folder for single writes, one file per session for a whole process.
 
-Rule 1: a lock file is never replaced, renamed or deleted. A process that waited for a lock on a file which has since
-lost its name would hold a useless lock.
-Rule 2: the lock file of a folder says in one line, the mark, how far the log there is durable. A log grows in place, so
-its file shows lines whose sync is still under way, and may fail; readers answer with what is marked. A mark is written
-under the lock, after the sync of all that it covers. It names the first line and a length, as the version of a log
-does; a log that replaced another one has another first line.
-Rule 3: nobody waits for a lock without end. It is held for one write and its sync; a process that has it for long was
-stopped, or its disk hangs. Whoever waits is told which process that is.
-Rule 4: a mark is not synced. After a power cut it covers less than is durable, or as much: never more. Where it is
-missing, torn, or of another log, the log is synced before it is shown.
+Rule 1: a lock file is never replaced, renamed or deleted. Otherwise a process could wait for a lock on a file that has
+lost its name, and then hold a useless lock.
+Rule 2: the lock file of a folder contains one line, the mark, which records how far the log there is durable. A log
+grows in place, so its file shows lines whose sync is still under way and may fail; readers answer with the marked
+lines. A mark is written under the lock, after the sync of all lines that it covers. It names the first line and a
+length, as the version of a log does; a log that replaced another one has a different first line.
+Rule 3: no process waits for a lock without end. A lock is held for one write and its sync; a process that holds it for
+long was stopped, or its disk hangs. The error for the waiting process names that process.
+Rule 4: a mark is not synced. After a power cut it never covers more than is durable. If it is missing, torn, or of
+another log, the log is synced before it is shown.
 
 `flock` belongs to the open file and not to the process, so a forked child shares the locks of its parent and could keep
-them after the parent died. Everything that keeps a lock file open is therefore enlisted here and closed in children.
+them after the parent died. Therefore every object that keeps a lock file open is registered here, and closed in
+children.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from treering.errors import SessionHeldError, UnavailableError
 from treering.storage import local_disk
 from treering.storage.requests import ABSENT, Version
 
-# `weakref` gives the same class, but loads others first.
+# `weakref` has the same class, but imports other modules first.
 try:
     from _weakrefset import WeakSet
 except ImportError:
@@ -42,20 +43,21 @@ except ImportError:
 
 LOCK_NAME = ".lock"
 LOCKS_TABLE = "/proc/locks"
-# A sync takes milliseconds, and seconds on a disk that others keep busy.
+# A sync takes milliseconds, or seconds on a disk that other processes keep busy.
 LOCK_SECONDS_MAX = 30
-# Between two tries, a tenth of the time waited so far: no call of the system waits for a lock and ends on time. Whoever
-# waits for one write hardly loses time so, and fifty processes that wait for each other do not fill the processor.
+# The pause between two tries is a tenth of the time waited so far, since no system call waits for a lock with a
+# timeout. So a process that waits for one write loses little time, and fifty processes that wait for each other do not
+# keep the processor busy.
 _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.0001, 0.005
-_MARK_BYTES_MAX = 100  # a word, 16 digits, a length, 8 digits, and what is between them
+_MARK_BYTES_MAX = 100  # a word, 16 digits, a length, 8 digits, and separators
 HOLDER_BYTES_MAX = 4096  # a line about a process is a few hundred bytes
 
 
 class Inherited(Protocol):
-    """Something with descriptors that a forked child must not keep."""
+    """An object with descriptors that a forked child must not keep."""
 
     def forget(self) -> None:
-        """Close them without releasing what the parent locked."""
+        """Close them without releasing the parent's locks."""
         ...
 
 
@@ -90,16 +92,16 @@ class FolderLock(FileIO):
 def open_lock(folder: int) -> FolderLock:
     """Open the lock file of a folder, and create it if needed; closing it releases the lock.
 
-    Meant for a `with` whose block begins by taking it. Leaving such a block is one step of the interpreter's own;
-    the exit of a context manager written in Python can be interrupted before it gives the lock back.
+    Use it in a `with` whose block begins by taking the lock. The interpreter closes a file at the end of the block in
+    one step, while the exit of a context manager written in Python can be interrupted before it releases the lock.
     """
     return FolderLock(local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT), "r+")
 
 
 def open_lock_to_read(folder: int) -> FolderLock | None:
-    """Open the lock file of a folder without creating it; None if there is none, so nobody wrote to a log here.
+    """Open the lock file of a folder without creating it; None if it does not exist, so no process wrote a log here.
 
-    Who may not write it can take the lock all the same.
+    A process without permission to write the file can still take the lock.
     """
     for flags, mode in ((os.O_RDWR, "r+"), (os.O_RDONLY, "r")):
         try:
@@ -113,14 +115,14 @@ def open_lock_to_read(folder: int) -> FolderLock | None:
 
 
 def wait_for_lock(fd: int, key: str) -> None:
-    """Take a lock that somebody else had when it was tried.
+    """Take a lock that another process had at the first try.
 
     Args:
         fd: The open lock file.
-        key: What is to be written, for messages.
+        key: The key to be written, for messages.
 
     Raises:
-        UnavailableError: Others have had it for `LOCK_SECONDS_MAX`. Nothing was written.
+        UnavailableError: Other processes have had it for `LOCK_SECONDS_MAX`. Nothing was written.
     """
     begun, waited = time.monotonic(), 0.0
     while True:
@@ -136,7 +138,7 @@ def wait_for_lock(fd: int, key: str) -> None:
 
 
 def kept_locked(fd: int, key: str) -> UnavailableError:
-    """Return the error for a lock that another process has for too long; it names that, where the system tells."""
+    """Return the error for a lock that another process holds for too long; it names that process if it is known."""
     pid = _locked_by(fd)
     if pid is None:
         who, remedy = (
@@ -152,7 +154,7 @@ def kept_locked(fd: int, key: str) -> UnavailableError:
 
 
 def _locked_by(fd: int) -> int | None:
-    """The process that has the lock on an open file; None if the system does not tell. Linux does."""
+    """The process that has the lock on an open file; None if the system does not report it. Linux does."""
     found = os.fstat(fd)
     file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     try:
@@ -160,7 +162,7 @@ def _locked_by(fd: int) -> int | None:
             locks = table.read().splitlines()
     except OSError:
         return None
-    # Whoever waits for it is listed, too, behind an arrow. A process of another container has the number 0.
+    # Waiting processes are listed, too, behind an arrow. A process of another container has the number 0.
     holders = [int(each[4]) for line in locks if (each := line.split())[1:2] == ["FLOCK"] and each[5] == file]
     return next((pid for pid in holders if pid > 0), None)
 
@@ -174,10 +176,10 @@ def _is_stopped(pid: int) -> bool:
 
 
 def try_share_lock(lock: FileIO) -> bool:
-    """Take the lock with other readers if no writer has it; tell whether we have it now.
+    """Take the lock together with other readers if no writer has it; return whether this process has it now.
 
-    Another reader that syncs is no sign that something is being written. And who may not write the lock file could not
-    take it alone on NFS.
+    Another reader that syncs does not mean that lines are being written. And on NFS, a process without permission to
+    write the lock file could not take it exclusively.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -195,9 +197,9 @@ def read_mark(lock: FileIO) -> Version:
 
 
 def write_mark(lock: FileIO, version: Version) -> None:
-    """Note that the log of this version is durable; called under the lock. A disk that fails costs readers a sync."""
+    """Mark the log of this version as durable; called under the lock. If the disk fails, readers have to sync."""
     said = f"durable {version}".encode()
-    # The checksum tells a reader that it sees a line which is half written. What follows the line does not count.
+    # By the checksum a reader detects a line that is half written. Bytes after the line do not count.
     with contextlib.suppress(OSError):
         os.pwrite(lock.fileno(), b"%b %08x\n" % (said, zlib.crc32(said)), 0)
 
@@ -206,13 +208,13 @@ class FileHold:
     """A lock on a file, held until released or until this process ends."""
 
     def __init__(self, fd: int, key: str, holder: str, *, shared: bool) -> None:
-        """Take over `fd`, which is closed if the lock is not to be had."""
+        """Take over `fd`, which is closed if the lock cannot be taken."""
         self._mutex = allocate_lock()
-        self._fd = fd  # from here on it is closed with this object, wherever an interrupt strikes
+        self._fd = fd  # from here on this object closes it, wherever an interrupt strikes
         try:
             _take(fd, key, shared=shared)
-            # Over what stood there, not instead of it: ext4 waits for the disk when a file is emptied and written anew,
-            # which made this the dearest step of resuming. Only the first line counts.
+            # Overwrite, do not truncate: ext4 waits for the disk when a file is emptied and written anew, which made
+            # this the most expensive step of resuming. Only the first line counts.
             os.pwrite(fd, holder.encode(errors="replace")[:HOLDER_BYTES_MAX] + b"\n", 0)
         except BaseException:
             self.release()
@@ -224,15 +226,15 @@ class FileHold:
         with self._mutex:
             if self._fd >= 0:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may have the file open, too
-                fd, self._fd = self._fd, -1  # before it is closed: closed twice, it may be somebody else's by then
+                fd, self._fd = self._fd, -1  # first, as a second close could hit another file of that number
                 os.close(fd)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "_fd", -1) >= 0 and not is_finalizing():  # at the end of a process the modules go first
+        if getattr(self, "_fd", -1) >= 0 and not is_finalizing():  # at exit, modules are gone
             self.release()
 
     def forget(self) -> None:
-        """Close the descriptor in a forked child: the hold is the parent's."""
+        """Close the descriptor in a forked child, since the parent has the hold."""
         self._mutex = allocate_lock()
         if self._fd >= 0:
             os.close(self._fd)

@@ -2,20 +2,21 @@
 
 Rules
 -----
-1. An append holds the lock of the log's folder, and checks under it that the log is still the file it opened, with the
-first line and the length it expects. An inode cannot be reused while a process has it open.
-2. A write that failed half way is cut off again before the lock is released.
-3. A failed sync poisons the log. The kernel then calls the pages clean, so a later sync would succeed without having
-   written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes, and
-   how far the log is durable all the same. The kernel tells of a failure once, so a reader that is told poisons, too.
-4. Readers see durable lines only. A mark tells how far a log is durable, see `local_lock`. What lies behind it is being
-   written by who has the lock, and is not shown yet; or its writer was killed before the sync, then whoever meets it,
-   to read or to append, syncs it and the log's name first. So a power cut tears one append at most, and nothing that a
-   process builds on is lost.
-5. A log that has to grow grows by more than is needed, in the same write: NUL bytes follow its last line. What is
-   written over them later changes neither the file's length nor its place on the disk, so its sync has to write the
-   bytes and nothing else. Where one line ends and the next append begins is seen by the first NUL byte, not by the
-   file's length; a torn end is cut off together with the room behind it.
+1. An append takes the lock of the log's folder, and checks under it that the log is still the file that it opened, with
+the expected first line and length. An inode cannot be reused while a process has it open.
+2. A partial write is cut off again before the lock is released.
+3. A failed sync poisons the log. The kernel then marks the pages as clean, so a later sync would succeed without having
+   written them. Nothing may be acknowledged until the log was replaced. A marker file beside the log shows this to
+   other processes, and how far the log is durable in spite of it. The kernel reports a failure only once, so a reader
+   whose sync fails poisons the log, too.
+4. Readers see durable lines only. A mark records how far a log is durable, see `local_lock`. Lines behind the mark are
+   being written by the process that has the lock, and are not shown yet. Or their writer was killed before the sync;
+   then the next process that reads or appends syncs the lines and the log's name first. So a power cut tears at most
+   one append, and no line that a process relied on is lost.
+5. A log that has to grow grows by more than is needed, in the same write: NUL bytes follow its last line. Lines that
+   are written over them later change neither the file's length nor its place on the disk, so their sync has to write
+   only the bytes themselves. The first NUL byte, and not the file's length, shows where the next append begins; a torn
+   end is cut off together with the room behind it.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ from treering.storage.requests import ABSENT, Answer, Append, Found, Get, Put, U
 if TYPE_CHECKING:
     from treering.storage.open_log import OpenLog
 
-# Two descriptors each, and a process may commonly open 1,024.
+# Each log takes two descriptors, and a process may usually open 1,024.
 LOGS_KEPT_MAX = 64
 POISON_ENDING = ".poisoned"
 
-# A log grows by half of itself, in whole blocks of common file systems: a small one wastes a block or two.
+# A log grows by half of its size, in whole blocks of common file systems: a small log wastes a block or two.
 _BLOCK_BYTES = 4096
 _ROOM_BYTES_MAX = 64 * 1024
 
-_REOPENS_MAX = 16  # each means that another process replaced the log in between
+_REOPENS_MAX = 16  # each reopening means that another process replaced the log
 
 _PAUSE_SECONDS = 0.002
-# A reader waits only while another process replaces the log, for one sync of a folder. A process may be stopped there.
+# A reader waits only while another process replaces the log, for one sync of a folder; that process may be stopped.
 _PAUSES_MAX = 5000
 
 
@@ -69,11 +70,11 @@ class LocalLogs:
         self._sync = sync
         self._kept: OrderedDict[str, OpenLog] = OrderedDict()
         self._mutex = allocate_lock()
-        self._poisoned: dict[str, Version] = {}  # for when even the marker cannot be written
+        self._poisoned: dict[str, Version] = {}  # used if even the marker cannot be written
         local_lock.enlist(self)
 
     def append(self, request: Append) -> Answer:
-        """Answer `request`; raises `OSError` where nothing was written."""
+        """Answer `request`; raises `OSError` if nothing was written."""
         for _ in range(_REOPENS_MAX):
             log = self._keep(request.key)
             with log.mutex:
@@ -83,19 +84,19 @@ class LocalLogs:
         return UnavailableError("other processes keep replacing the log", kind=Kind.BUSY, key=request.key)
 
     def get(self, get: Get, folder: int) -> Answer:
-        """Answer with the lines that are durable; `folder` is the open one that the log is in.
+        """Answer with the durable lines; `folder` is the open folder of the log.
 
         Raises:
-            OSError: The log is not there, or cannot be read, or its lines cannot be synced.
+            OSError: The log does not exist, or cannot be read, or its lines cannot be synced.
         """
         if get.unless:
             with _opened(folder, get.key) as fd:
                 if _ends_at(fd, get.unless):
-                    return Unchanged()  # who asks has been shown it, so it was durable
+                    return Unchanged()  # the caller has read it before, so it was durable
         if (lock := local_lock.open_lock_to_read(folder)) is None:
             found = self._get_settled(get, folder, None)
             if (lock := local_lock.open_lock_to_read(folder)) is None:
-                return found  # nobody was writing here
+                return found  # no process was writing here
         with lock:
             for _ in range(_PAUSES_MAX):
                 if answer := _get_marked(get, folder, lock):
@@ -118,23 +119,23 @@ class LocalLogs:
         return durable if durable and _length_in(durable, version) else version
 
     def replaced(self, put: Put, folder: int, lock: FileIO) -> TreeringError | None:
-        """Make the new name of a log durable, under the lock, so that no reader sees the log before."""
+        """Make the new name of a log durable; called under the lock, so that no reader sees the log before that."""
         try:
             self._sync.whole(folder)
         except OSError as error:
-            # The new bytes are seen, but not known to be on disk: reading them back would prove nothing.
+            # The new bytes are visible, but perhaps not on disk: reading them back would prove nothing.
             return self.poison(put.key, f"sync of the folder failed: {error.strerror}")
         self.cure(put.key, folder)
         write_mark(lock, rules.log_version(put.data))
         return None
 
     def poison(self, key: str, reason: str, durable: Version = ABSENT) -> PoisonedError:
-        """Refuse appends to `key` from now on, in every process, and return the error that says so.
+        """Refuse appends to `key` from now on, in every process, and return the error for them.
 
         Args:
             key: The log.
             reason: What failed.
-            durable: The version up to which it is durable all the same, and shown; `ABSENT` if that is not known.
+            durable: The version up to which the log is still durable, and shown; `ABSENT` if that is not known.
         """
         self._poisoned[key] = durable
         with contextlib.suppress(OSError):  # a disk that fails may refuse this as well
@@ -142,28 +143,28 @@ class LocalLogs:
             try:
                 name = os.path.basename(key) + POISON_ENDING
                 with FileIO(local_disk.open_file(folder, name, os.O_WRONLY | os.O_CREAT), "w") as marker:
-                    write_mark(marker, durable)  # lost in a power cut; then what is read has been on the disk
+                    write_mark(marker, durable)  # a power cut loses it; what is read after that was on the disk
                 self._sync.whole(folder)
             finally:
                 os.close(folder)
         return poisoned(key, reason)
 
     def let_go(self, key: str) -> None:
-        """Close a log that was replaced or deleted: an open file keeps its bytes on the disk, though just erased.
+        """Close a log that was replaced or deleted, since an open file keeps its erased bytes on the disk.
 
-        Not called under the lock: a thread that has the log waits for that.
+        Do not call this under the lock, as a thread that uses the log may wait for the lock.
         """
         if log := self._kept.get(key):
             self._drop(key, log)
 
     def cure(self, key: str, folder: int) -> None:
-        """Allow appends to `key` again, after it was replaced durably or deleted; `folder` is the open one it is in."""
+        """Allow appends to `key` again, after it was replaced durably or deleted; `folder` is its open folder."""
         self._poisoned.pop(key, None)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.basename(key) + POISON_ENDING, dir_fd=folder)
 
     def close(self) -> None:
-        """Close all descriptors; the next append opens what it needs."""
+        """Close all descriptors; the next append opens its log again."""
         with self._mutex:
             logs = list(self._kept.values())
             self._kept.clear()
@@ -180,7 +181,7 @@ class LocalLogs:
             log.close()
 
     def _append_locked(self, log: OpenLog, request: Append) -> Answer | None:
-        """Append to `log`, or return None if another file has its name by now."""
+        """Append to `log`, or return None if another file has its name now."""
         try:
             try:
                 fcntl.flock(log.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # in here: an interrupt may strike at once
@@ -198,7 +199,7 @@ class LocalLogs:
             write_mark(log.lock, log.version)
             return Written(log.version)
         finally:
-            fcntl.flock(log.lock, fcntl.LOCK_UN)  # itself: a function of ours could be interrupted before it does so
+            fcntl.flock(log.lock, fcntl.LOCK_UN)  # called directly: a function of ours could be interrupted
 
     def _approach(self, log: OpenLog, request: Append) -> TreeringError | None:
         """Make the log end at the expected version, durably.
@@ -215,7 +216,7 @@ class LocalLogs:
         return None
 
     def _get_settled(self, get: Get, folder: int, lock: FileIO | None) -> Answer:
-        """Answer with what is in the log, synced before if it is not marked; called under the lock, if there is one."""
+        """Answer with the log's content, after a sync if it is not marked; called under the lock, if there is one."""
         if lock is not None and (answer := _get_marked(get, folder, lock)):
             return answer
         durable = self._durable_though_poisoned(get.key, folder)
@@ -233,16 +234,16 @@ class LocalLogs:
             except OSError as error:
                 return self._get_unsynced(get, folder, lock, data, error)
         if lock is not None and durable is None and (mark == ABSENT or _length_in(mark, version)):
-            write_mark(lock, version)  # a mark of another log stays: this one's first line may be damaged
+            write_mark(lock, version)  # a mark with another first line stays, as the first line here may be damaged
         return _found(get, data)
 
     def _get_unsynced(self, get: Get, folder: int, lock: FileIO | None, data: bytes, error: OSError) -> Answer:
-        """Answer with what can be shown of a log whose sync failed."""
+        """Answer with the part that can be shown of a log whose sync failed."""
         if error.errno == errno.EINVAL:
-            return _found(get, data)  # file systems that only read, as on a CD, know of no sync
+            return _found(get, data)  # read-only file systems, as on a CD, have no sync
         if error.errno != errno.EROFS:
             self.poison(get.key, f"sync failed: {error.strerror}")
-        # After an error ext4 takes no more writes, and has in memory what it never wrote.
+        # After an error ext4 refuses writes, and its memory holds data that it never wrote.
         elif lock is not None and (answer := _get_marked(get, folder, lock, partly=True)):
             return answer
         raise error
@@ -250,7 +251,7 @@ class LocalLogs:
     def _durable_though_poisoned(self, key: str, folder: int) -> Version | None:
         """The version up to which a poisoned log is durable, `ABSENT` if that is not known; None if it is not poisoned.
 
-        It is in the marker, since a mark in the lock file may be older after a power cut.
+        It is stored in the marker, since a mark in the lock file may be older after a power cut.
         """
         try:
             name = os.path.basename(key) + POISON_ENDING
@@ -278,7 +279,7 @@ class LocalLogs:
             data += bytes(_room(end))
         try:
             done = os.pwrite(log.fd, data, log.length)
-            while done < len(request.data):  # the room behind the lines may be missing
+            while done < len(request.data):  # without the room behind the lines, if need be
                 done += os.pwrite(log.fd, memoryview(data)[done:], log.length + done)
         except OSError as error:
             return self._take_back(log, request) or local_disk.explain(error, request.key)
@@ -287,7 +288,7 @@ class LocalLogs:
         except OSError as error:
             failed = self.poison(request.key, f"sync failed: {error.strerror}", request.expect)
             with contextlib.suppress(OSError):
-                log.cut()  # so that no process builds on lines that may not be on disk
+                log.cut()  # so that no process relies on lines that may not be on disk
             return failed
         log.ends(end, max(log.size, log.length + done))
         return None
@@ -305,7 +306,7 @@ class LocalLogs:
             if log := self._kept.get(key):
                 self._kept.move_to_end(key)
                 return log
-            from treering.storage.open_log import OpenLog  # who resumes a session appends later, or never
+            from treering.storage.open_log import OpenLog  # resuming does not need it
 
             log = self._kept[key] = OpenLog(self._root, key)
             oldest = self._kept.popitem(last=False)[1] if len(self._kept) > LOGS_KEPT_MAX else None
@@ -332,8 +333,9 @@ def _opened(folder: int, key: str) -> Iterator[int]:
 def read_log(fd: int) -> bytes:
     """Read a log without the NUL bytes at its end.
 
-    Lines are written over such bytes while we read, in order, but we may have passed their beginning when their end
-    comes. So what looks torn is read until it looks the same twice: then nobody is at it.
+    A writer may replace such bytes with lines during the read, in order, but the read may have passed the beginning of
+    a line before its end is written. So an end that looks torn is read until it is the same twice: then no process is
+    writing it.
     """
     data, before = local_disk.read_all(fd), b""
     while (torn := data[rules.complete_bytes(data) :].rstrip(b"\0")) != before:
@@ -344,8 +346,8 @@ def read_log(fd: int) -> bytes:
 def _get_marked(get: Get, folder: int, lock: FileIO, *, partly: bool = False) -> Answer | None:
     """Answer from the log and its mark.
 
-    The mark is read first. Read last, it could be of other lines of the same length: those that were read may have been
-    taken back meanwhile.
+    The mark is read first. If it were read last, it could be about other lines of the same length, as the lines that
+    were read may have been cut off between the two reads.
 
     Args:
         get: The request.
@@ -354,7 +356,7 @@ def _get_marked(get: Get, folder: int, lock: FileIO, *, partly: bool = False) ->
         partly: Answer with the marked lines if others follow them.
 
     Returns:
-        None if the mark does not tell that the log, or with `partly` a part of it, is durable.
+        None if the mark does not show that the log, or with `partly` a part of it, is durable.
     """
     mark = read_mark(lock)
     with _opened(folder, get.key) as fd:
@@ -367,7 +369,7 @@ def _get_marked(get: Get, folder: int, lock: FileIO, *, partly: bool = False) ->
 
 
 def _length_in(mark: Version, version: Version) -> int:
-    """Return how many bytes of a log of this version are marked, 0 if the mark is of another or a longer log."""
+    """Return how many bytes of a log of this version are marked; 0 if the mark is of another or a longer log."""
     marked, there = rules.split_version(mark), rules.split_version(version)
     if marked is None or there is None or marked[0] != there[0] or marked[1] > there[1]:
         return 0
@@ -390,14 +392,14 @@ def _found(get: Get, data: bytes, *, lost_bytes: int = 0) -> Answer:
 
 
 def _ends_at(fd: int, version: Version) -> bool:
-    """Whether a log has this version, told without reading it: who follows a log asks again and again."""
+    """Whether a log has this version, without reading it: followers of a log check this again and again."""
     digest, length = rules.split_version(version) or ("", 0)
     same = digest == rules.first_line_digest(local_disk.read(fd, 0, local_disk.FIRST_LINE_GUESS))
     return same and local_disk.read(fd, max(0, length - 1), 2) in (b"\n", b"\n\0")
 
 
 def _room(end: int) -> int:
-    """How many bytes to leave free behind a log whose lines end there."""
+    """How many bytes to leave free behind a log whose lines end at `end`."""
     room = min(end // 2, _ROOM_BYTES_MAX)
     return room + -(end + room) % _BLOCK_BYTES
 
@@ -408,7 +410,7 @@ def _changed(log: OpenLog, request: Append) -> ConflictError:
 
 
 def poisoned(key: str, reason: str) -> PoisonedError:
-    """Return the answer to a write whose sync failed, or which builds on one."""
+    """Return the answer to a write whose sync failed, or to a write after a failed sync."""
     return PoisonedError(
         f"file cannot be trusted: {reason}", key=key, remedy="replace it with a put of everything that must not be lost"
     )

@@ -1,4 +1,4 @@
-"""A store in this process's memory: for tests, for experiments, and the reference for all other drivers."""
+"""A store in this process's memory: for tests and experiments, and as the reference for all other drivers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class MemoryDriver:
         self._writes = itertools.count(1)
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
-        """Run the requests one after the other; nothing else happens in between."""
+        """Run the requests one after the other, without other requests in between."""
         with self._lock:
             return tuple(self._serve(request) for request in batch)
 
@@ -79,17 +79,17 @@ class MemoryDriver:
             return hold
 
     def keeps_versions(self) -> bool | None:
-        """Return False: what was replaced is gone."""
+        """Return False: replaced bytes are gone."""
         return False
 
     def scrub(self, *keys: str) -> None:
-        """Do nothing: an object is all that is kept of it."""
+        """Do nothing: the driver keeps only the current bytes of an object."""
 
     def close(self) -> None:
-        """Do nothing: the objects live as long as the driver."""
+        """Do nothing: the objects exist until the driver is gone."""
 
     def snapshot(self) -> dict[str, bytes]:
-        """Return a copy of everything stored, by key."""
+        """Return a copy of the bytes of all objects, by key."""
         with self._lock:
             return {key: found.data for key, found in sorted(self._objects.items())}
 

@@ -1,4 +1,4 @@
-"""A wrapper that tells a function of the user's what was sent, and what came of it: for metrics and logs."""
+"""A wrapper that reports each batch of requests and its outcome to a function of the user: for metrics and logs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from treering.storage.wrapper import DriverWrapper
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a store, and what came of it."""
+    """One request to a store, and its outcome."""
 
     type: str
     """`Get`, `Put`, `Append`, `List` or `Delete`."""
     key: str
-    """What it is about: a key; of a list the prefix, of a deletion the first key."""
+    """Its key; the prefix of a list, or the first key of a deletion."""
     bytes_up: int
     """Bytes that were sent to be stored."""
     bytes_down: int
     """Bytes of an object that came back."""
     error: str
-    """The kind of the error that was the answer, or empty. Most are no failures: a session that does not exist yet is a
-    missing object, and a swap that another writer won is repeated."""
+    """The kind of the error if the answer is one, else empty. Most of these errors are not failures: a session that
+    does not exist yet is a missing object, and a swap that another writer won is repeated."""
 
 
 class RequestBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,22 +41,22 @@ class RequestBatch(msgspec.Struct, frozen=True, kw_only=True):
 class Observer(Protocol):
     """A function that is called after each batch, in the thread or on the event loop that waited for it.
 
-    Calls of several threads may come at once. It must not use the store.
+    Several threads may call it at once. It must not use the store.
     """
 
     def __call__(self, batch: RequestBatch, /) -> object: ...
 
 
 class ObservedDriver(DriverWrapper):
-    """Tells an observer of each batch.
+    """Reports each batch to an observer.
 
-    It belongs below what sends requests again, so that each is seen as often as it was sent. A batch that was
-    interrupted is not seen. What the observer raises ends the call as an interrupt would.
+    It belongs below the wrapper that re-sends requests, so that the observer sees each request as often as it is sent.
+    A batch that was interrupted is not reported. An exception of the observer ends the call as an interrupt would.
 
     Args:
         inner: The driver that does the work.
         observer: Called with each batch.
-        clock: Tells seconds, from any beginning.
+        clock: Returns seconds, from any beginning.
     """
 
     def __init__(self, inner: Driver, observer: Observer, *, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -65,14 +65,14 @@ class ObservedDriver(DriverWrapper):
         self._clock = clock
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
-        """Run the batch, and tell of it; see `Driver.execute`."""
+        """Run the batch, and report it; see `Driver.execute`."""
         began = self._clock()
         answers = self.inner.execute(batch)
         self._tell(batch, answers, began)
         return answers
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
-        """Run the batch, and tell of it; see `Driver.aexecute`."""
+        """Run the batch, and report it; see `Driver.aexecute`."""
         began = self._clock()
         answers = await self.inner.aexecute(batch)
         self._tell(batch, answers, began)
@@ -94,7 +94,7 @@ def _info(request: Request, answer: Answer) -> RequestInfo:
 
 
 def observed(driver: Driver, observer: Observer) -> Driver:
-    """Have an observer told of what a driver sends: each time, if the driver sends again what was not answered."""
+    """Report a driver's batches to an observer, below a wrapper that re-sends: each time that they are sent."""
     if isinstance(driver, DriverWrapper):
         driver.inner = ObservedDriver(driver.inner, observer)
         return driver

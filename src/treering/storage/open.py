@@ -1,7 +1,7 @@
 """Choose the driver for a target given by the user.
 
-Only a driver whose conditions hold against other processes is chosen silently. Everything else fsspec can reach is
-served as well, but only to a user who says `single_writer=True`.
+By default only drivers whose conditions hold against other processes are chosen. Everything else that fsspec can reach
+is served only to a user who passes `single_writer=True`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     Target: TypeAlias = str | os.PathLike[str] | AbstractFileSystem
 
 TIMEOUT_SECONDS: Final = 30.0
-"""A request to S3 without an answer fails after that time: the last attempt begins after two thirds of it at most, and
+"""A request to S3 without an answer fails after that time: the last attempt begins after at most two thirds of it, and
 takes one third."""
 _LOCAL = ("file", "local")
 _S3 = ("s3", "s3a")
-# `s3:/bucket` is a typing error, not a folder named `s3:`. Two letters, or it is a drive.
+# `s3:/bucket` is a typing error, not a folder named `s3:`. At least two letters, as one letter is a Windows drive.
 _LOOKS_LIKE_URL = r"[A-Za-z][A-Za-z0-9+.-]+:/"
 
 _memories: dict[str, Driver] = {}
@@ -47,15 +47,15 @@ def open_driver(
     Args:
         target: A local path (`~` is the home folder), `file:///path`, `memory://NAME` (shared by that name within this
             process), `s3://bucket/prefix`, any other URL that fsspec knows, or an fsspec filesystem.
-        path: Where the store lies in a filesystem given as `target`; else not allowed.
+        path: The path of the store in a filesystem given as `target`; not allowed otherwise.
         single_writer: A promise that no second process ever writes. Then any URL or filesystem is served, through
             fsspec, without conditions and without the durability of the local driver. A plain path stays local.
-        storage_options: For URLs: what fsspec or s3fs needs, for example credentials.
+        storage_options: For URLs: options of fsspec or s3fs, for example credentials.
         timeout: Seconds after which a request to S3 that has no answer fails, all its attempts included.
 
     Raises:
-        UsageError: Nothing is known under this name, or a package is missing; the message says which. Or `timeout` is
-            not positive.
+        UsageError: The target is not known, or a package is missing (the message names it), or `timeout` is not
+            positive.
         UnsafeStoreError: The store has no conditional writes, and `single_writer` was not promised.
     """
     if not timeout > 0:
@@ -79,10 +79,10 @@ def open_driver(
 
 
 def address_of(target: Target) -> str | None:
-    """Return what names the store that `target` means, in this process and others; None if nothing lasting does.
+    """Return a name for the store of `target` that is valid in all processes; None if there is no lasting one.
 
-    Two addresses may name one store (a link that was moved, another spelling of a URL), so it serves only to find what
-    can be made again, such as an index for searching.
+    Two addresses may name one store (a link that was moved, another spelling of a URL), so use it only to find data
+    that can be made again, such as an index for searching.
     """
     if not isinstance(target, str | os.PathLike):
         return None
@@ -95,11 +95,11 @@ def address_of(target: Target) -> str | None:
 
 
 def location_of(target: Target, path: str = "") -> str:
-    """Return where the store lies that `target` means, for people and other tools: a path on this computer, or a URL.
+    """Return the place of the store of `target`, for people and other tools: a path on this computer, or a URL.
 
     Args:
         target: As for `open_driver`.
-        path: Likewise.
+        path: As for `open_driver`.
     """
     if not isinstance(target, str | os.PathLike):
         filesystem, inner = _unwrapped(target, path)
@@ -122,7 +122,7 @@ def _open_path(name: str, *, is_path: bool) -> Driver:
 
 def _open_local(name: str) -> Driver:
     try:
-        from treering.storage.local import LocalDriver  # its locks exist on POSIX only; other stores work everywhere
+        from treering.storage.local import LocalDriver  # its locks exist on POSIX only
     except ModuleNotFoundError as error:
         raise UnsafeStoreError(
             f"a store on a disk needs file locks that this system lacks. missing={error.name!r}",
@@ -133,7 +133,7 @@ def _open_local(name: str) -> Driver:
 
 
 def _open_memory(name: str) -> Driver:
-    from treering.storage.memory import MemoryDriver  # a store on a disk does without it
+    from treering.storage.memory import MemoryDriver  # a store on a disk does not need it
 
     with _memories_lock:
         return _memories.setdefault(name.strip("/"), MemoryDriver())
@@ -191,7 +191,7 @@ def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool, 
 
 
 def _unwrapped(fs: AbstractFileSystem, path: str) -> tuple[AbstractFileSystem, str]:
-    """Return a filesystem that is no folder of another one, and the path there."""
+    """Return the innermost filesystem, which is not a folder of another one, and the path in it."""
     from fsspec.implementations.dirfs import DirFileSystem
 
     while isinstance(fs, DirFileSystem):

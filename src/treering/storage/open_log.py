@@ -34,18 +34,18 @@ class OpenLog:
         self._linked_to = link_of(self._link)
         self.digest = rules.first_line_digest(_first_line(self.fd))
         self.version = ABSENT
-        """As our last append left it, and so are these two:"""
+        """Version after the last append of this object; the next two fields belong to it:"""
         self.length = 0
-        """Of its lines."""
+        """Bytes of its lines."""
         self.size = 0
-        """Of the file, with the room behind them."""
+        """Bytes of the file, including the free room behind the lines."""
 
     def has_its_name(self) -> bool:
-        """Tell whether the log is still the file that we opened.
+        """Return whether the log is still the file that was opened.
 
-        A `stat` of it would make the next write change its time of modification, and the sync then write that as well,
-        on kernels that keep such times exactly where somebody looks (Linux 6.13). So later looks ask the kernel for the
-        name of what is open. They look at the folder as well: the way there may lead elsewhere, by a link or a mount.
+        After a `stat` of the log the next write would have to update its exact time of modification, which the sync
+        then writes as well, on kernels with multigrain timestamps (Linux 6.13). So later checks ask the kernel for the
+        name of the open file. They also check the folder, since its path may lead elsewhere now, by a link or a mount.
         """
         if self._linked_to and self.version != ABSENT:
             same_name = link_of(self._link) == self._linked_to
@@ -53,17 +53,17 @@ class OpenLog:
         return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self.fd))
 
     def is_as_left(self) -> bool:
-        """Whether no process changed its length since our last append."""
+        """Whether no process changed the log's length since the last append of this object."""
         return os.pread(self.fd, 2, self.length - 1) in (b"\n", b"\n\0")
 
     def ends(self, length: int, size: int) -> None:
-        """Remember where the lines end, and the file."""
+        """Remember the lengths of the lines and of the file."""
         self.version, self.length, self.size = rules.join_version(self.digest, length), length, size
 
     def cut_torn(self, version: Version) -> int | None:
         """Cut off a torn end, so that this log ends at `version`; return how many bytes were cut.
 
-        None, without a cut, if it is another or a shorter log, or if a complete line follows.
+        Returns None, without a cut, if it is another or a shorter log, or if a complete line follows.
         """
         digest, length = rules.split_version(version) or ("", 0)
         if digest != self.digest or not length:
@@ -87,7 +87,7 @@ class OpenLog:
         """Close both descriptors, once no thread uses them."""
         with self.mutex:
             if self.fd >= 0:
-                fd, self.fd = self.fd, -1  # before it is closed: a second close could hit another file of that number
+                fd, self.fd = self.fd, -1  # first, as a second close could hit another file of that number
                 self.lock.close()
                 os.close(fd)
 
@@ -105,10 +105,10 @@ def _first_line(fd: int) -> bytes:
 
 
 def link_of(link: str) -> str:
-    """Return where a link leads; empty where there is none.
+    """Return the target of a link; empty if there is no link.
 
-    That of an open file, `/proc/self/fd/N`, leads elsewhere once the file was renamed, replaced or removed. There is no
-    such link on macOS.
+    The link of an open file, `/proc/self/fd/N`, changes when the file is renamed, replaced or removed. macOS has no
+    such links.
     """
     try:
         return os.readlink(link)

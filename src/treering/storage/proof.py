@@ -1,15 +1,15 @@
-"""Probe whether a store honours conditions on writes, before anything relies on them.
+"""Probe whether a store honours conditions on writes, before any code relies on them.
 
 Some servers accept `If-Match` and `If-None-Match` and ignore them (`rclone serve s3` is one). On such a store two
-writers overwrite each other without a word, so trying the parameters proves nothing; only a refusal does.
+writers overwrite each other without an error. So an accepted request proves nothing; only a refused one does.
 
-Each process proves it once, beside its first write, in one batch:
+Each process checks this once, together with its first write, in one batch:
 
-- A put that names a version which nothing has, on an unused key, must be refused.
-- A put that creates `treering.json` must be refused if that exists. When it was written, it is sent once more: now it
-  does exist.
+- A put on an unused key that expects a version that no object has must be refused.
+- A put that creates `treering.json` must be refused if that exists. If that put wrote the object, it is sent once more,
+  now that the object exists.
 
-A good store keeps nothing but `treering.json`, and that is never replaced.
+On a store that honours conditions only `treering.json` remains, and it is never replaced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOBODYS_VERSION = Version(f'"{"0" * 32}"')
 
 
 def declare(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[bool]:
-    """Write `treering.json` if it is not there; all that a proven driver needs.
+    """Write `treering.json` if it does not exist; a proven driver needs no more than this.
 
     Args:
         prefix: Where the store begins: empty, or ending in `/`.
@@ -49,7 +49,7 @@ def declare(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> S
 
 
 def prove(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[bool]:
-    """Write `treering.json` if it is not there, and make sure that conditions on writes hold.
+    """Write `treering.json` if it does not exist, and make sure that conditions on writes hold.
 
     Args:
         prefix: Where the store begins: empty, or ending in `/`.
@@ -59,7 +59,7 @@ def prove(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Ste
         Whether `treering.json` was written just now.
 
     Raises:
-        UnsafeStoreError: The store accepts conditions and ignores them. What was written for the proof is gone again.
+        UnsafeStoreError: The store accepts conditions and ignores them. The objects of the probe are removed again.
         TreeringError: The store refused or did not answer.
     """
     create = _format_put(prefix, facts)
@@ -87,7 +87,7 @@ def _refused(answer: Answer) -> bool:
 
 
 def _clean(prefix: str, probe: str, created: Answer) -> Steps[None]:
-    """Remove what the proof wrote; `treering.json` only where nothing else is, for it may not have been ours."""
+    """Remove the objects of the probe; `treering.json` only if the store has no others, as it may be another's."""
     keys = {probe}
     if isinstance(created, Written):
         listed = yield from ask(List(prefix, limit=3), Listed)
@@ -108,7 +108,7 @@ def _unsafe(what: str, key: str) -> UnsafeStoreError:
 
 
 def prove_deletions(probe: str) -> Steps[None]:
-    """Check that conditions on deletions hold: delete an object by a version that nothing has.
+    """Check that conditions on deletions hold: delete an object, expecting a version that no object has.
 
     Args:
         probe: Key of an unused register; it is written, and deleted afterwards.
@@ -118,7 +118,7 @@ def prove_deletions(probe: str) -> Steps[None]:
         TreeringError: The store refused or did not answer.
     """
     (put,) = yield (Put(probe, b"{}\n", expect=ABSENT),)
-    checked(put, Written, ConflictError)  # a conflict with our own, which was sent again
+    checked(put, Written, ConflictError)  # a conflict with our own put, which was sent twice
     (answer,) = yield (Delete((probe,), expect=_NOBODYS_VERSION),)
     yield from ask(Delete((probe,)), Deleted)
     if not isinstance(checked(answer, ConflictError, NotFoundError, Deleted), ConflictError):

@@ -1,4 +1,4 @@
-"""The seam: five requests, their answers, and what a driver promises.
+"""The interface between protocols and drivers: five requests, their answers, and what a driver guarantees.
 
 Protocols (append, seal, resume, ...) are generators without I/O. They yield a batch of requests, which a driver runs in
 parallel, and receive one answer for each. An answer is a value or a `TreeringError`, returned and not raised, so that
@@ -28,13 +28,13 @@ class Get(msgspec.Struct, frozen=True):
 
     key: str
     start: int | None = None
-    """First byte. Negative: that many bytes from the end (the whole object if it is shorter)."""
+    """First byte. If negative: that many bytes from the end (the whole object if it is shorter)."""
     end: int | None = None
-    """One past the last byte; None for the rest. Beyond the object's end is cut, not refused."""
+    """One past the last byte; None for the rest. A range beyond the object's end is cut, not refused."""
     unless: Version | None = None
     """Answer `Unchanged` if the object still has this version."""
     register: bool = False
-    """The key is one that is written with conditions (see `Put.expect`)."""
+    """The object is written with conditions (see `Put.expect`)."""
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Put(msgspec.Struct, frozen=True):
     key: str
     data: bytes
     expect: Version | None = None
-    """None: write whatever is there (only for keys never used twice). `ABSENT`: create. Else replace that version."""
+    """None: write unconditionally (only for keys never used twice). `ABSENT`: create. Else replace that version."""
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -59,13 +59,14 @@ class Append(msgspec.Struct, frozen=True):
     key: str
     data: bytes
     expect: Version
-    """As answered by `Get`, `Put` or `Append`."""
+    """A version from the answer to a `Get`, `Put` or `Append`."""
 
 
 class List(msgspec.Struct, frozen=True):
     """Name objects below `prefix`, sorted. Answered by `Listed`; an unknown prefix is an empty list.
 
-    Some servers sort folder by folder, so `a/b` may come before `a-b`; to go on, name the last key received.
+    Some servers sort folder by folder, so `a/b` may come before `a-b`; to continue, pass the last key received as
+    `after`.
     """
 
     prefix: str
@@ -73,11 +74,11 @@ class List(msgspec.Struct, frozen=True):
     after: str = ""
     """Only keys greater than this one."""
     limit: int = LIST_KEYS_MAX
-    """At least 1; more than `LIST_KEYS_MAX` are never answered."""
+    """At least 1; an answer never has more than `LIST_KEYS_MAX` entries."""
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Remove objects. Answered by `Deleted`; a missing key is no error."""
+    """Remove objects. Answered by `Deleted`; a missing key is not an error."""
 
     keys: tuple[str, ...]
     expect: Version | None = None
@@ -85,17 +86,17 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The answer to a `Get`: the bytes asked for, and what they are part of."""
+    """The answer to a `Get`: the requested bytes, and the version and size of their object."""
 
     data: bytes
     version: Version
-    """When a part was asked for, it may serve `unless` only and satisfy no condition on a write."""
+    """If a part was requested, it may be valid for `unless` only, and satisfy no condition on a write."""
     size: int
-    """Bytes of the whole object, also when a part was asked for."""
+    """Bytes of the whole object, also when a part was requested."""
     lost_bytes: int = 0
-    """Bytes of a log that were durable, and that its end lacks now: the file was damaged or replaced from outside."""
+    """Durable bytes that are missing at the end of a log now: the file was damaged or replaced from outside."""
     modified_ms: int = 0
-    """When the object was written, by the store's clock, if a part was asked for of a store that appends; else 0."""
+    """When the object was written, by the store's clock, if the store appends and a part was requested; else 0."""
 
 
 class Unchanged(msgspec.Struct, frozen=True):
@@ -103,7 +104,7 @@ class Unchanged(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The answer to a `Put` or `Append` that is durable; the version is the one it made."""
+    """The answer to a `Put` or `Append` that is durable, with the version that it made."""
 
     version: Version
 
@@ -121,11 +122,11 @@ class Listed(msgspec.Struct, frozen=True):
 
     entries: tuple[Entry, ...]
     more: bool
-    """There are keys after the last one; ask again with `after`."""
+    """There are keys after the last one; list again with `after`."""
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """The answer to a `Delete`: none of the keys is there any more."""
+    """The answer to a `Delete`: none of the keys exists any more."""
 
 
 Request: TypeAlias = Get | Put | Append | List | Delete
@@ -138,7 +139,7 @@ Steps: TypeAlias = Generator[Batch, tuple[Answer, ...], T]
 
 
 def key_of(request: Request) -> str:
-    """What a request is about: its key; of a list the prefix, of a deletion the first key."""
+    """The key of a request; the prefix of a list, or the first key of a deletion."""
     if isinstance(request, List):
         return request.prefix
     if isinstance(request, Delete):
@@ -160,11 +161,11 @@ class Driver(Protocol):
     name: str
     """For messages: `memory`, `local`, `s3`, ..."""
     conditional: bool
-    """Conditions on writes hold against any other process. If false, a single writer must be promised by the user."""
+    """Conditions on writes hold against any other process. If false, the user must promise a single writer."""
     proven: bool
-    """Conditions are known to hold (our own code); else a probe checks them before this process first writes."""
+    """Conditions are known to hold (our own code). If false, a probe checks them before this process first writes."""
     appends: bool
-    """`Append` is served; the log of a session is then appended to in place and not rewritten."""
+    """The driver serves `Append`; then the log of a session is appended to in place and not rewritten."""
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run all requests, in parallel where that helps; one answer for each, in order.
@@ -181,10 +182,10 @@ class Driver(Protocol):
         """Lock `key` for this process until released; None if this store has no locks.
 
         Args:
-            key: A key of its own, never read or written otherwise.
-            shared: Together with other shared holders.
+            key: A key that is used only for this lock.
+            shared: Allow other shared holders at the same time.
             holder: One line that describes this process; shown to later processes.
-            create: Create the key if needed; else None is returned if its folder does not exist.
+            create: Create the key if needed. If false, return None if its folder does not exist.
 
         Raises:
             SessionHeldError: Another process holds it; the message shows its line.
@@ -192,14 +193,14 @@ class Driver(Protocol):
         ...
 
     def keeps_versions(self) -> bool | None:
-        """Whether old bytes stay readable somewhere after they were replaced or deleted; None if unknown."""
+        """Whether old bytes stay readable in the store after they were replaced or deleted; None if unknown."""
         ...
 
     def scrub(self, *keys: str) -> None:
-        """Remove files that the driver keeps beside objects and that may hold their earlier bytes.
+        """Remove files of the driver that may hold earlier bytes of objects.
 
         Args:
-            keys: Objects; those that end in `/` are folders, with all below them. Missing ones are skipped.
+            keys: Objects. A key that ends in `/` is a folder, with all objects below it. Missing objects are skipped.
 
         Raises:
             TreeringError: A file could not be removed; call again.

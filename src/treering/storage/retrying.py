@@ -18,22 +18,22 @@ SECONDS_MAX = 20.0
 
 _WAIT_SECONDS_FIRST = 0.1
 _WAIT_SECONDS_MAX = 5.0
-_JITTER_SECONDS = 0.1  # so that writers which failed together do not come back together
+_JITTER_SECONDS = 0.1  # so that writers that failed at the same time do not retry at the same time
 
 
 class RetryingDriver(DriverWrapper):
-    """Sends requests again that were answered with `UnavailableError`, each on its own, waiting longer every time.
+    """Re-sends requests that were answered with `UnavailableError`, each on its own, waiting longer every time.
 
-    A write that took effect although its reply was lost is sent again like any other; with a condition it then comes
-    back as `ConflictError`. Only the writer can tell whether the bytes found there are its own, by a nonce in them.
+    A write that took effect but whose reply was lost is re-sent like any other; if it has a condition, the answer is
+    then `ConflictError`. Only the writer can recognise the object's bytes as its own, by a nonce in them.
 
     Args:
         inner: The driver that does the work.
-        attempts_max: How often one request is sent at most.
-        seconds_max: After this time nothing is sent again.
+        attempts_max: The most times that one request is sent.
+        seconds_max: After this time no request is re-sent.
         sleep: How to wait when blocking.
         asleep: How to wait on an event loop.
-        clock: Tells seconds, from any beginning.
+        clock: Returns seconds, from any beginning.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RetryingDriver(DriverWrapper):
         return tuple(sent.answers)
 
     def _stop(self) -> Callable[[tenacity.RetryCallState], bool]:
-        """When to give up: tenacity's own clock cannot be set, and it forgets the wait before the next attempt."""
+        """When to give up; tenacity's own clock cannot be set, and ignores the wait before the next attempt."""
         latest = self._clock() + self._seconds_max
 
         def is_over(state: tenacity.RetryCallState) -> bool:
@@ -89,7 +89,7 @@ class RetryingDriver(DriverWrapper):
 
 
 class _Sent:
-    """A batch under way: the answers so far, and which requests are still open."""
+    """A batch that is being sent: the answers so far, and the requests that are still open."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -114,7 +114,7 @@ def _is_open(answer: Answer) -> bool:
 
 
 def _give_up(_: tenacity.RetryCallState) -> bool:
-    return True  # the answers already say what is wrong
+    return True  # the answers already contain the errors
 
 
 _BACKOFF = tenacity.wait_exponential(multiplier=_WAIT_SECONDS_FIRST, max=_WAIT_SECONDS_MAX)

@@ -1,13 +1,13 @@
-"""Checks and computations of all drivers: legal requests, ranges, versions of logs, answers to a failed condition.
+"""Checks and computations that all drivers share: valid requests, ranges, versions of logs, failed conditions.
 
 Rules of a log (a key ending in `.jsonl`, in a driver that serves `Append`)
 ---------------------------------------------------------------------------
-1. Only complete lines count. What follows the last line feed is a write that was torn, and so is everything from the
-   first NUL byte on: after a power cut a file may have its new length but zeros instead of data.
+1. Only complete lines count. Bytes after the last line feed are a torn write, and so are all bytes from the first NUL
+   byte on: after a power cut a file may have its new length but zeros instead of data.
 2. Its version is the digest of its first line and the length of its complete lines. A replaced log gets a first line
-never used before (a nonce), since the version says nothing else about the bytes in between.
-3. An append cuts a torn end, but never a complete line: that is one of another writer, so it is a conflict.
-4. NUL bytes at the end are no content. A driver may keep some there as room for later lines; readers never see them.
+never used before (a nonce), since the version depends on no other bytes of the lines.
+3. An append cuts a torn end, but never a complete line: another writer wrote that, so it is a conflict.
+4. NUL bytes at the end are not content. A driver may keep some there as room for later lines; readers never see them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LOG_ENDING = ".jsonl"
 
 
 def is_log(key: str) -> bool:
-    """Tell whether `key` may be appended to in place, by drivers that can."""
+    """Return whether drivers that serve `Append` may append to `key` in place."""
     return key.endswith(_LOG_ENDING)
 
 
 def refusal(request: Request, *, appends: bool) -> UsageError | None:
-    """Return why a driver must not even try `request`, or None if it is well formed."""
+    """Return the error for a request that no driver may try, or None if the request is valid."""
     match request:
         case Append():
             return _append_refusal(request, appends=appends)
@@ -101,7 +101,7 @@ def _delete_refusal(delete: Delete) -> UsageError | None:
 
 
 def part(data: bytes, get: Get) -> bytes:
-    """Return the range of `data` that `get` asks for; ends beyond the data are cut."""
+    """Return the range of `data` that `get` requests; a range beyond the data is cut."""
     return data[get.start : get.end] if (get.start or 0) >= -len(data) else data
 
 
@@ -115,7 +115,7 @@ def mismatch(key: str, expect: Version | None, current: Version) -> TreeringErro
 
 
 def missing(key: str) -> NotFoundError:
-    """Return the answer to a request for an object that is not there."""
+    """Return the answer to a request for an object that does not exist."""
     return NotFoundError("object does not exist", key=key)
 
 
@@ -131,7 +131,7 @@ def complete_bytes(data: bytes) -> int:
 
 
 def first_line_digest(data: bytes) -> str:
-    """Return 16 hex digits that name the first line of a log; of an empty line if it has none."""
+    """Return 16 hex digits, the digest of the first line of a log, or of no bytes if it has no complete line."""
     return blake2b(data[: data.find(b"\n") + 1], 8)
 
 
@@ -141,6 +141,6 @@ def join_version(digest: str, length: int) -> Version:
 
 
 def split_version(version: Version) -> tuple[str, int] | None:
-    """Return first-line digest and length inside the version of a log, or None if it is not one."""
+    """Return the first line's digest and the length from the version of a log, or None if it is not such a version."""
     digest, _, length = version.partition(":")
     return (digest, int(length)) if length.isascii() and length.isdigit() else None

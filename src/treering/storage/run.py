@@ -1,4 +1,4 @@
-"""Drive a protocol against a store, blocking or not: the only place where the two differ."""
+"""Run a protocol against a store, blocking or asynchronously: the only code that differs between the two."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from treering.storage.requests import (
 if TYPE_CHECKING:
     from treering.storage.effects import Call, Effect, Job, On, Perform, Tell, Wait
 
-# What a job does between two requests, such as to decode a segment, holds up the event loop. It does little if it has
-# moved few bytes; a step of a job that moved so many runs in a thread. The loop then waits for the interpreter's lock,
-# 5 ms at a time. Handing over a step costs some 0.1 ms: as long as decoding about 4 KiB of records, once compressed.
+# The work of a job between two requests, such as decoding a segment, blocks the event loop. A job that moved few bytes
+# does little work. The steps of a job that moved this many bytes run in a thread; the loop then waits for the
+# interpreter's lock for at most 5 ms at a time. Handing over a step costs some 0.1 ms, as much as decoding about 4 KiB
+# of compressed records.
 ASIDE_BYTES = 64 * 1024
 
 _LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
@@ -44,7 +45,7 @@ B = TypeVar("B", bound=Answer)
 
 
 def run(job: Job[T], driver: Driver) -> T:
-    """Run a protocol to its end, blocking, and return what it returns."""
+    """Run a protocol to its end, blocking, and return its result."""
     try:
         effect = next(job)
         while True:
@@ -57,17 +58,17 @@ def run(job: Job[T], driver: Driver) -> T:
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Job[T]
     finally:
-        job.close()  # after an interrupt here, it would else clean up only when it is garbage-collected
+        job.close()  # else, after an interrupt, it would clean up only when it is garbage-collected
 
 
 async def arun(job: Job[T], driver: Driver, *, aside: bool = True) -> T:
-    """Run a protocol to its end without blocking the event loop, and return what it returns.
+    """Run a protocol to its end without blocking the event loop, and return its result.
 
     Args:
         job: The protocol.
         driver: The store.
-        aside: A job that moves many bytes goes on in a thread, one step at a time. Nobody else may look at what it
-            changes before it ends.
+        aside: Run the steps of a job that moves many bytes in a thread, one at a time. No other code may use the data
+            that the job changes before it ends.
     """
     bytes_moved = 0
     try:
@@ -93,7 +94,7 @@ async def arun(job: Job[T], driver: Driver, *, aside: bool = True) -> T:
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Job[T]
     finally:
-        job.close()  # after an interrupt here, it would else clean up only when it is garbage-collected
+        job.close()  # else, after an interrupt, it would clean up only when it is garbage-collected
 
 
 def _carry_out(effect: On | Call | Perform | Tell | Wait, driver: Driver) -> Any:
@@ -133,20 +134,20 @@ class _Ended(msgspec.Struct, frozen=True):
 
 
 async def _step_aside(job: Job[Any], answer: Any) -> Effect | _Ended:
-    """Let a protocol go on in a thread, up to its next effect."""
+    """Continue a protocol in a thread, up to its next effect."""
     from treering.storage.threads import in_thread  # for asynchronous code alone
 
     def step(answer: Any) -> Effect | _Ended:
         try:
             return job.send(answer)
-        except StopIteration as stop:  # which no future can hold
+        except StopIteration as stop:  # a future cannot hold it
             return _Ended(stop.value)
 
     return await in_thread(step, answer)
 
 
 def _bytes_in(effect: Effect, answer: Any) -> int:
-    """The bytes that a batch moved, in both directions; what a function read is not known, and may be much."""
+    """The bytes that a batch moved, in both directions. For a function they are not known, so it counts as much."""
     if isinstance(effect, storage.effects.Call):
         return ASIDE_BYTES
     batch = effect.batch if isinstance(effect, storage.effects.On) else effect
@@ -157,7 +158,7 @@ def _bytes_in(effect: Effect, answer: Any) -> int:
 
 
 def ask(request: Request, expected: type[A]) -> Steps[A]:
-    """Send one request; return its answer.
+    """Send one request, and return its answer.
 
     Raises:
         TreeringError: The answer is an error.
@@ -167,7 +168,7 @@ def ask(request: Request, expected: type[A]) -> Steps[A]:
 
 
 def list_all(prefix: str) -> Steps[list[Entry]]:
-    """List everything below a prefix, in the order that the store lists it; one LIST for each page.
+    """List all objects below a prefix, in the store's order: one LIST for each page.
 
     Raises:
         TreeringError: An answer is an error.
@@ -182,10 +183,10 @@ def list_each(prefixes: Sequence[str]) -> Steps[list[list[Entry]]]:
 
 
 def list_beginning(folders: Sequence[tuple[str, str]]) -> Steps[list[list[Entry]]]:
-    """Like `list_each`, but of each folder only the names that begin in some way.
+    """Like `list_each`, but only the names in each folder that have a given beginning.
 
     Args:
-        folders: Folders, each with what the wanted names in it begin with.
+        folders: Folders, each with the beginning of the wanted names in it.
     """
     found: dict[tuple[str, str], list[Entry]] = {each: [] for each in folders}
     asked = [(folder, begins, _before(folder, begins)) for folder, begins in found]
@@ -202,15 +203,15 @@ def list_beginning(folders: Sequence[tuple[str, str]]) -> Steps[list[list[Entry]
 
 
 def _before(folder: str, begins: str) -> str:
-    """Return a text behind which the first key comes that begins so: no key of ours has a `~`."""
+    """Return a text that sorts just before the first key with this beginning: our keys contain no `~`."""
     return f"{folder}{begins[:-1]}{chr(ord(begins[-1]) - 1)}~" if begins else ""
 
 
 def list_folders(prefixes: Sequence[str], *, on_disk: bool) -> Steps[list[list[str]]]:
     """Name the non-empty folders directly below each prefix, in the order of the store.
 
-    A LIST passes over what is left of the folder that the one before it ended in; so there are at most as many in a row
-    as there are folders below a prefix. On a disk many keys cost more than many LISTs.
+    Each LIST skips the rest of the folder in which the previous one ended, so there are at most as many LISTs in a row
+    as folders below a prefix. On a disk, many keys cost more than many LISTs.
 
     Raises:
         TreeringError: An answer is an error.
@@ -232,17 +233,17 @@ def list_folders(prefixes: Sequence[str], *, on_disk: bool) -> Steps[list[list[s
 
 
 def delete_all(keys: Sequence[str]) -> Steps[None]:
-    """Remove objects, one DELETE after the other for each `DELETE_KEYS_MAX`; none if there are no keys.
+    """Remove objects: one DELETE for each `DELETE_KEYS_MAX` keys, one after the other; none if there are no keys.
 
     Raises:
-        TreeringError: An answer is an error; what was to come after it is still there.
+        TreeringError: An answer is an error; later objects were not deleted.
     """
     for start in range(0, len(keys), DELETE_KEYS_MAX):
         yield from ask(Delete(tuple(keys[start : start + DELETE_KEYS_MAX])), Deleted)
 
 
 def found_in(answer: Answer) -> Found | None:
-    """The bytes that a GET found; None if nothing is there.
+    """The answer to a GET if the object exists; None if it does not.
 
     Raises:
         TreeringError: The answer is another error.

@@ -1,13 +1,13 @@
 """A store on S3, or a server that speaks its protocol, through s3fs.
 
-Rule: every request of ours is exactly one HTTP request (a list may need more when it meets the placeholders that
-consoles make for folders, a delete one per 1,000 keys, and reading past the end of an object one to learn its size;
-aiohttp sends once more by itself if a connection that was kept open breaks).
-Therefore only `_call_s3` is used. The public methods of s3fs send two or more, answer from a cache of listings that
-other processes make stale, or split an upload into parts, which drops its conditions.
+Rule: each request of a protocol is exactly one HTTP request. There are four exceptions: a list may need more if it
+finds the placeholders that consoles make for folders; a delete takes one per 1,000 keys; reading past the end of an
+object takes another one to learn its size; and aiohttp re-sends a request by itself if a connection that was kept open
+breaks. Therefore only `_call_s3` is used. The public methods of s3fs send two or more requests, answer from a cache of
+listings that other processes make stale, or split an upload into parts, which drops its conditions.
 
-All work happens on the event loop that fsspec runs in a thread of its own. Callers wait for it blocking or not, so one
-connection pool serves threads and event loops alike.
+All work happens on the event loop that fsspec runs in a thread of its own. Callers wait for it, blocking or not, so one
+connection pool serves threads and event loops.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ from treering.storage.requests import (
     Written,
 )
 
-# Written in one request, since an upload in parts would drop the condition; far above any register we make.
+# A register is written in one request, since an upload in parts would drop the condition; far above any real size.
 REGISTER_BYTES_MAX = 64 * 1024 * 1024
-# What S3 takes in one request.
+# Limit of S3 for one request.
 OBJECT_BYTES_MAX = 5 * 1024**3
 
-# The timeouts of the client restart with every byte received, and an upload that stalls has none at all. So
-# each request is over after this time, plus what a slow line may take for its bytes.
+# The timeouts of the client restart with every byte received, and an upload that stalls has none at all. So each
+# request ends after this time, plus the time that a slow line may take for its bytes.
 REQUEST_SECONDS_MAX = 60.0
-# A put has a short answer, but its client waits without end to be told to go on.
+# A put has a short answer, but its client waits without end for `100 Continue`.
 PUT_SECONDS_MAX = 10.0
 BYTES_PER_SECOND_MIN = 10_000
 
-_POOL_USUAL = 10  # botocore's, for filesystems that users bring
-_DELETE_KEYS_MAX = 1000  # what S3 takes in one request
+_POOL_USUAL = 10  # botocore's default, for filesystems that users pass
+_DELETE_KEYS_MAX = 1000  # limit of S3 for one request
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 _OPTIONS = {"use_listings_cache": False}
 _CONNECT_SECONDS_MAX, _SILENCE_SECONDS_MAX = 3, 10
 _CONFIG = {
-    # botocore has 10, so a batch of ranged reads would wait in line.
+    # With botocore's default of 10 a batch of ranged reads would wait in line.
     "max_pool_connections": 64,
-    # Retrying is the business of `RetryingDriver`: nested in s3fs's and botocore's own it can take a minute.
+    # `RetryingDriver` retries; nested in the retries of s3fs and botocore it could take a minute.
     "retries": {"max_attempts": 0},
     # Older servers do not know the checksums that newer clients add, and a good network needs none.
     "request_checksum_calculation": "when_required",
@@ -84,8 +84,9 @@ class S3Driver:
     Args:
         path: `bucket` or `bucket/prefix`.
         fs: An `s3fs.S3FileSystem` to send requests with, with its settings for timeouts and retries; it stays open.
-        storage_options: Else, what to make one from: credentials, `client_kwargs`, `config_kwargs` and so on.
-        pace: Multiplies all times that are allowed.
+        storage_options: Options to make a filesystem from if none is given: credentials, `client_kwargs`,
+            `config_kwargs` and so on.
+        pace: Factor for all timeouts.
 
     Raises:
         UsageError: The path names no bucket, or the filesystem cannot be used from threads.
@@ -128,17 +129,17 @@ class S3Driver:
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
         """Send all requests at once and wait for the answers without blocking the event loop."""
         fs: Any = self._fs if self._pid == os.getpid() else None
-        if fs is None:  # making one reads files, and takes a while
+        if fs is None:  # making a filesystem reads files, and takes a while
             fs = await asyncio.to_thread(self._filesystem)
         running = asyncio.run_coroutine_threadsafe(self._serve_all(fs, batch), fs.loop)
         return await asyncio.wrap_future(running)
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
-        """Return None: nothing on S3 ends with the process that made it."""
+        """Return None: S3 has no locks that end with their process."""
         return None
 
     def keeps_versions(self) -> bool | None:
-        """Ask in one request whether the bucket has versioning, or had it; None if it may not be asked."""
+        """Ask in one request whether the bucket has versioning, or had it; None if access is denied."""
         fs = self._filesystem()
         try:
             told = fsspec.asyn.sync(fs.loop, fs._call_s3, "get_bucket_versioning", Bucket=self._bucket)  # noqa: SLF001
@@ -147,7 +148,7 @@ class S3Driver:
         return "Status" in told
 
     def scrub(self, *keys: str) -> None:
-        """Do nothing: an object is all that is kept of it, but for what `keeps_versions` tells."""
+        """Do nothing: only a bucket with versioning keeps old bytes, see `keeps_versions`."""
 
     def close(self) -> None:
         """Close the connections, unless the filesystem was given by the caller."""
@@ -162,14 +163,14 @@ class S3Driver:
         with self._mutex:
             if self._fs is None or self._pid != os.getpid():
                 self._fs = self._connect()
-                # While waiting for a connection a request has not begun, nor has the time for it.
+                # A request that waits for a connection has not begun, and its time does not run yet.
                 self._slots = asyncio.Semaphore(self._fs.config_kwargs.get("max_pool_connections", _POOL_USUAL))
                 self._pid = os.getpid()
             return self._fs
 
     def _connect(self) -> s3fs.S3FileSystem:
         if self._given is None:
-            # A copy, since botocore writes into what it is given.
+            # A copy, since botocore changes its argument.
             limits = {
                 "connect_timeout": _CONNECT_SECONDS_MAX * self._pace,
                 "read_timeout": _SILENCE_SECONDS_MAX * self._pace,
@@ -203,7 +204,7 @@ class S3Driver:
 
 
 class _Bucket:
-    """The requests themselves, on the event loop of the filesystem."""
+    """Sends the requests, on the event loop of the filesystem."""
 
     def __init__(self, fs: s3fs.S3FileSystem, bucket: str, base: str, pace: float) -> None:
         self._fs = fs
@@ -228,7 +229,7 @@ class _Bucket:
             return self._explain(error, get.key)
 
     async def _nothing_there(self, get: Get) -> Answer:
-        """Answer a range that begins at or after the end: S3 refuses those, and tells neither version nor size."""
+        """Answer a range that begins at or after the end: S3 refuses it, without the version and size."""
         try:
             head = await self._call("head_object", get.key)
             return Found(b"", Version(head["ETag"]), head["ContentLength"])
@@ -236,7 +237,7 @@ class _Bucket:
             return self._explain(error, get.key)
 
     async def put(self, put: Put) -> Answer:
-        """Write in one request, whose condition the server checks."""
+        """Write an object in one request, whose condition the server checks."""
         limit = OBJECT_BYTES_MAX if put.expect is None else REGISTER_BYTES_MAX
         if len(put.data) > limit:
             text = f"object is too large to be written at once. bytes={len(put.data)}, limit={limit}"
@@ -310,7 +311,7 @@ class _Bucket:
         return answer
 
     def _patience(self, size: int, *, put: bool = False) -> asyncio.Timeout:
-        """How long so many bytes may take at most; `TimeoutError` after that."""
+        """A timeout for a request that moves `size` bytes; raises `TimeoutError`."""
         seconds = PUT_SECONDS_MAX if put else REQUEST_SECONDS_MAX
         return asyncio.timeout(self._pace * seconds + size / BYTES_PER_SECOND_MIN)
 
@@ -319,13 +320,13 @@ class _Bucket:
 
 
 def _found(get: Get, data: bytes, head: Mapping[str, Any]) -> Answer:
-    """The bytes asked for, if all of them came.
+    """The requested bytes, if all of them arrived.
 
     Raises:
-        KeyError: This is no answer of S3.
+        KeyError: The answer is not in the form of S3.
     """
     version, part = Version(head["ETag"]), head.get("ContentRange")
-    if part is None:  # whole, also if a part was asked for: a cache in between may answer so
+    if part is None:  # the whole object, perhaps even if a part was requested: a cache in between may answer so
         if len(data) != head["ContentLength"]:
             return _cut_short(get)
         return Found(data[get.start : get.end] if _range(get) else data, version, len(data))

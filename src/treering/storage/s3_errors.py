@@ -1,4 +1,4 @@
-"""Say in our words what went wrong on S3. Server messages are left out: some of them echo keys and signatures."""
+"""Translate errors of S3 into Treering's. Server messages are left out: some of them echo keys and signatures."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FAILURES = (
     aiohttp.ClientError,
     ResponseParserError,
 )
-"""Everything that a request through s3fs may raise: translated, or by any of the layers below it. A `KeyError` is ours,
-for an answer that lacks what S3 always sends."""
+"""Everything that a request through s3fs may raise: its own errors, and those of the layers below it. A `KeyError`
+comes from our code, for an answer that lacks a field that S3 always sends."""
 
 NOT_MODIFIED = 304
 NOT_FOUND = 404
@@ -61,14 +61,14 @@ def status_of(error: BaseException) -> int | None:
 
 
 def explain(error: BaseException, *, key: str, bucket: str) -> TreeringError:
-    """Return the error of ours that says what to do about `error`; the original is its cause."""
+    """Return the Treering error for `error`, with a remedy; the original is its cause."""
     ours = _answered(error, key, bucket) if _response(error) else _unanswered(error, key)
     ours.__cause__ = error
     return ours
 
 
 def explain_deletion(error: dict[str, Any], *, key: str) -> TreeringError:
-    """Return the error of ours for one key that `DeleteObjects` reports."""
+    """Return the Treering error for one key that `DeleteObjects` reports."""
     code = str(error.get("Code"))
     if code == "AccessDenied":
         return _denied(code, key)
@@ -76,7 +76,7 @@ def explain_deletion(error: dict[str, Any], *, key: str) -> TreeringError:
 
 
 def _response(error: BaseException) -> dict[str, Any]:
-    """Return what the server said; s3fs hides it behind the errors it translates to."""
+    """Return the server's response, which s3fs may keep only in the cause of its own error."""
     found = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     return found if isinstance(found, dict) else {}
 
@@ -88,7 +88,7 @@ def _answered(error: BaseException, key: str, bucket: str) -> TreeringError:
         return AccessError(f"bucket does not exist. bucket={bucket!r}", kind=Kind.BUCKET, key=key, remedy=remedy)
     if (
         status == _CONFLICT
-    ):  # 409 is none: another request for this key is under way, and S3 asks to send this one again
+    ):  # 409 is no conflict: another request for this key is under way, and S3 asks to send this one again
         return ConflictError(f"object has another version. code={code!r}", key=key)
     if status == NOT_FOUND:
         return rules.missing(key)

@@ -1,11 +1,11 @@
 """Two alternating files for one register, for filesystems that empty a file before they fill it.
 
-A register `key` lies in `key.a` and `key.b`. A write goes to the one that does not hold the current bytes, with the
-next generation in its header, so whatever happens in the middle of it, the other one is whole. The header is one line
-of 64 ASCII bytes: magic, layout, generation, length and digest of the payload, and a checksum of the header itself.
+A register `key` lies in `key.a` and `key.b`. A write goes to the file that does not hold the current bytes, with the
+next generation in its header. So if the write is interrupted, the other file is still whole. The header is one line of
+64 ASCII bytes: magic, layout, generation, length and digest of the payload, and a checksum of the header itself.
 
-A slot shorter than its header says, or one whose header is all zeros, is a write that was interrupted and counts for
-nothing. Anything else that does not add up is damage. It is reported, unless the other slot is provably newer.
+A slot shorter than its header says, or one whose header is all zeros, is an interrupted write, and is ignored. Any
+other mismatch is damage. It is reported, unless the other slot is provably newer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHECKED_BYTES = 55  # of the header
 
 
 class Slot(NamedTuple):
-    """What one of the two files says."""
+    """The contents of one of the two files."""
 
     name: str
     generation: int
@@ -36,14 +36,14 @@ class Slot(NamedTuple):
 
 
 def encode_slot(generation: int, data: bytes) -> tuple[bytes, Version]:
-    """Return the bytes of a slot, and the version they are."""
+    """Return the bytes of a slot, and its version."""
     digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
     front = b"%b%010d %010d %b " % (_START, generation, len(data), digest.encode())
     return b"%b%08x\n%b" % (front, zlib.crc32(front), data), Version(f"{generation}:{digest}")
 
 
 def decode_slot(name: str, raw: bytes) -> Slot | None:
-    """Return what a slot says, or None if it is damaged."""
+    """Return the contents of a slot, or None if it is damaged."""
     header, data = raw[:HEADER_BYTES], raw[HEADER_BYTES:]
     if len(header) < HEADER_BYTES or not header.strip(b"\0"):
         return Slot(name, 0, None, ABSENT)
@@ -63,23 +63,23 @@ def payload_bytes(file_bytes: int) -> int:
 
 
 class Register(NamedTuple):
-    """What the two slots of one register say together."""
+    """The state of one register, from its two slots."""
 
     current: Slot | None
-    """The one that counts; None if the register does not exist."""
+    """The slot with the current bytes; None if the register does not exist."""
     target: str
     """The name of the slot to write next."""
     generation: int
     """The generation to write next."""
     names: tuple[str, ...]
-    """The slots that exist, the current one last: deleted in this order, no older bytes come back."""
+    """The slots that exist, the current one last: if they are deleted in this order, no older bytes come back."""
 
 
 def read_register(key: str, raw: dict[str, bytes]) -> Register:
-    """Decide what counts, given the bytes of the slots that exist by their names.
+    """Decide which slot is current, given the bytes of the existing slots by name.
 
     Raises:
-        CorruptError: A damaged slot may hold what was acknowledged last.
+        CorruptError: A damaged slot may hold the bytes that were acknowledged last.
     """
     slots = {name: decode_slot(name, data) for name, data in raw.items()}
     readable = [slot for slot in slots.values() if slot is not None]
@@ -96,5 +96,5 @@ def read_register(key: str, raw: dict[str, bytes]) -> Register:
 
 
 def _is_older(raw: bytes, current: Slot) -> bool:
-    """Tell whether a damaged slot still says that it is older; generations alternate, so it is by one."""
+    """Return whether a damaged slot still shows that it is older: by one generation, as slots alternate."""
     return raw.startswith(b"%b%010d " % (_START, current.generation - 1))

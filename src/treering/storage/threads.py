@@ -12,10 +12,10 @@ T = TypeVar("T")
 async def in_thread(function: Callable[[A], T], argument: A) -> T:
     """Call a function in a thread. A cancelled caller is cancelled only after the call has ended.
 
-    A thread cannot be stopped. If it kept running, it would write to a session that its caller has closed by then and
-    another process may hold, or into a folder that was removed.
+    A thread cannot be stopped. If it went on after the caller, it could write to a session that the caller has closed
+    and that another process may hold, or into a folder that was removed.
     """
-    import asyncio  # takes longer to import than all of ours, and blocking code does without it
+    import asyncio  # slower to import than all of Treering, and blocking code does not need it
 
     call = asyncio.ensure_future(asyncio.to_thread(function, argument))
     cancelled: asyncio.CancelledError | None = None

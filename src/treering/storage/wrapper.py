@@ -1,4 +1,4 @@
-"""What all wrappers share: they speak for another driver and add one thing to how it runs batches."""
+"""The base class of all wrappers, which forward to another driver and change how it runs batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from treering.storage.requests import Driver, Hold
 
 
 class DriverWrapper:
-    """Speaks for `inner`; a subclass brings `execute` and `aexecute`."""
+    """Forwards to `inner`; a subclass defines `execute` and `aexecute`."""
 
     def __init__(self, inner: Driver) -> None:
         self.inner = inner
@@ -33,7 +33,7 @@ class DriverWrapper:
 
 
 def innermost(driver: Driver) -> Driver:
-    """Return the driver that does the work, below all wrappers: the same one means the same store."""
+    """Return the driver below all wrappers; if two wrappers have the same one, their store is the same."""
     while isinstance(driver, DriverWrapper):
         driver = driver.inner
     return driver

@@ -1,4 +1,4 @@
-"""Which session a terminal used last: kept on this computer, so that it is the one to continue there."""
+"""Remember on this computer which session each terminal used last, so that it can be continued there."""
 
 from treering.terminals.breadcrumb import leave_breadcrumb
 from treering.terminals.recent import arecent, recent

@@ -1,13 +1,13 @@
-"""Breadcrumbs: small files that say which sessions a terminal used.
+"""Breadcrumbs: small files that record which sessions a terminal used.
 
     <the user's state folder>/treering/terminals/<host and terminal>.json
 
-They are notes of one computer about its terminals, and no part of a store: a store may be in use on many computers, of
-which each has a terminal `pts-0`, and looking at a session must not write there.
+They belong to one computer and not to a store: a store may be used on many computers, each of which has a terminal
+`pts-0`, and reading a session must not write to the store.
 
-Rule 1: a breadcrumb is a hint. What it names is looked up, and nothing is lost with it: what cannot be read counts as
-missing, what cannot be written is left out, and of two writers at one terminal the last one counts.
-Rule 2: a breadcrumb that is older than its terminal is of another one that had the name.
+Rule 1: a breadcrumb is a hint. Its session is looked up in the store, and losing a breadcrumb loses no data: an
+unreadable file counts as missing, a failed write is ignored, and of two writers at one terminal the last one wins.
+Rule 2: a breadcrumb that is older than its terminal belongs to an earlier terminal of that name.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from treering.api.view import View
 
 SESSIONS_MAX: Final = 16
-"""Most sessions of one terminal, of all stores and folders together; the oldest are dropped."""
+"""Most sessions of one terminal, in all stores and folders together; the oldest are dropped."""
 TERMINALS_MAX: Final = 256
-"""Most terminals; those that were quiet the longest are dropped."""
+"""Most terminals; the least recently used ones are dropped."""
 _FILE_BYTES_MAX: Final = 1024 * 1024
-"""Names and folders of so few sessions take less; a larger file is something else."""
+"""The names and folders of these sessions take less; a larger file is not read."""
 _DIGITS: Final = 32  # of a SHA-256, as in the names of search indexes
 
 
@@ -54,12 +54,12 @@ class Breadcrumb(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     project: str
     cwd: str
-    """Of the session, at that time."""
+    """Working directory of the session, at that time."""
     time_ms: int
 
     @property
     def place(self) -> tuple[str, tuple[str, ...], str]:
-        """Which session it is."""
+        """The identity of the session."""
         return self.store, self.namespace, self.session
 
 
@@ -69,7 +69,7 @@ class _Breadcrumbs(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     terminal: str
     sessions: tuple[Breadcrumb, ...]
-    """The one used last is the first."""
+    """The sessions, the last used one first."""
 
 
 _decoder = msgspec.json.Decoder(_Breadcrumbs)
@@ -84,17 +84,17 @@ def leave_breadcrumb(
 ) -> bool:
     """Remember on this computer that a terminal uses a session. The store is neither read nor written.
 
-    Of each terminal the last 16 sessions are remembered, of at most 256 terminals.
+    The last 16 sessions of each terminal are remembered, for at most 256 terminals.
 
     Args:
         store: The store of the session, or one around it.
         session: The session, open for writing or reading.
         terminal: The terminal; None does nothing.
-        folder: Where breadcrumbs are kept; by default in the user's state folder.
+        folder: The folder of the breadcrumbs; by default one in the user's state folder.
 
     Returns:
-        Whether it is remembered: not without a terminal, for a store without an address that lasts (in memory, or
-        made from a filesystem object), or if the file cannot be written.
+        Whether it is remembered. False without a terminal, for a store without a lasting address (in memory, or made
+        from a filesystem object), or if the file cannot be written.
     """
     address = store.place.address
     if terminal is None or address is None:
@@ -115,7 +115,7 @@ def breadcrumbs(
     """Return the sessions of a store that a terminal used, the last one first.
 
     Args:
-        address: Of the store; None if it has none.
+        address: The address of the store; None if it has none.
         terminal: The terminal; None if there is none.
         folder: As in `leave_breadcrumb`.
     """
@@ -126,7 +126,7 @@ def breadcrumbs(
 
 
 def row_of(crumb: Breadcrumb) -> SessionInfo:
-    """Return what a breadcrumb says of its session."""
+    """Return the facts about the session in a breadcrumb."""
     return SessionInfo(id=crumb.session, namespace=crumb.namespace, project=crumb.project, cwd=crumb.cwd)
 
 
@@ -153,7 +153,7 @@ def _read(place: Path, terminal: Terminal) -> list[Breadcrumb]:
 
 
 def _write(place: Path, terminal: Terminal, crumbs: Sequence[Breadcrumb]) -> bool:
-    """Replace the file of a terminal; tell whether that worked (rule 1)."""
+    """Replace the file of a terminal; return whether that worked (rule 1)."""
     content = _Breadcrumbs(host=terminal.host, terminal=terminal.name, sessions=tuple(crumbs))
     try:
         data = msgspec.json.encode(content)

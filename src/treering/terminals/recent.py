@@ -1,4 +1,4 @@
-"""The session to continue in a terminal: the one last used there."""
+"""Find the session to continue in a terminal: the one that was last used there."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def recent(
 ) -> SessionInfo | None:
     """The session that was last used in a terminal, in this store or a namespace of it; None if there is none.
 
-    It takes the two reads of a view, and none if the terminal used no such session. Sessions that were deleted, or
-    moved to another project or folder, are passed over.
+    It takes the two reads of a view, or none if the terminal used no such session. Sessions that were deleted, or moved
+    to another project or folder, are skipped.
 
     Args:
         store: The store.
-        terminal: The terminal; None has no sessions.
-        project: Only those of this project.
-        cwd: Only those with this working directory.
+        terminal: The terminal; for None there are no sessions.
+        project: Only sessions of this project.
+        cwd: Only sessions with this working directory.
         folder: As in `leave_breadcrumb`.
 
     Raises:
-        CorruptError: That session is damaged; no other one is taken in its place.
+        CorruptError: That session is damaged; no other session is returned instead.
         UnavailableError: The store does not answer.
     """
-    from treering.api.store import Store  # who has one has imported it
+    from treering.api.store import Store  # a caller with a store has imported it
 
     wanted = wanted_by(project, cwd)
     for crumb, place in _candidates(store.place, terminal, wanted, folder):
@@ -63,7 +63,7 @@ async def arecent(
     cwd: str | None = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> SessionInfo | None:
-    """`recent`, awaited. The breadcrumbs, one small file on this computer, are read at once."""
+    """Like `recent`, for asynchronous code. The breadcrumbs, one small local file, are read without awaiting."""
     from treering.api.async_store import AsyncStore
 
     wanted = wanted_by(project, cwd)
@@ -80,7 +80,7 @@ async def arecent(
 def _candidates(
     place: Place, terminal: Terminal | None, wanted: Wanted, folder: str | os.PathLike[str] | None
 ) -> Iterator[tuple[Breadcrumb, Place]]:
-    """The sessions that the terminal used and that were wanted ones then, each with the place that it is in."""
+    """The sessions that the terminal used and that matched at that time, each with its place."""
     outer = namespaces_in(place.prefix)
     for crumb in breadcrumbs(place.address, terminal, folder=folder):
         if crumb.namespace[: len(outer)] == outer and wanted.fits(row_of(crumb)):

@@ -1,9 +1,9 @@
-"""A terminal, and the name by which a process that comes later knows it again.
+"""A terminal, and the name by which a later process recognises it.
 
-Rule 1: the name is that of the terminal's device, else what a multiplexer or a terminal program says in the
+Rule 1: the name is that of the terminal's device, else a name that a multiplexer or a terminal program sets in the
         environment, the innermost first.
-Rule 2: names are given again. A device is made when its terminal is opened, so what happened before that happened in
-        another terminal; on Linux its change time tells when. What the environment says has no such time.
+Rule 2: names are reused. A device is made when its terminal is opened, so earlier events belong to another terminal; on
+        Linux the device's change time shows when it was opened. Names from the environment have no such time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VARIABLES: Final = {
     "TERM_SESSION_ID": "apple",
     "WT_SESSION": "wt",
 }
-"""Variables that name a terminal, the innermost first, and what is put before their value."""
+"""Variables that name a terminal, the innermost first, with the prefix for their value."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -35,7 +35,7 @@ class Terminal(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     host: str
-    """Name of the computer: a home may be shared by several, and each has a `pts-0`."""
+    """Name of the computer: several computers may share a home folder, and each has a `pts-0`."""
     opened_ms: int = 0
     """When it was opened, in milliseconds since 1970; 0 if that is not known."""
 
@@ -44,7 +44,7 @@ def this_terminal(environ: Mapping[str, str]) -> Terminal | None:
     """Return the terminal that this process runs in; None if there is none, or it has no name.
 
     Args:
-        environ: The environment, `os.environ`; it counts if none of the standard streams is a terminal.
+        environ: The environment, `os.environ`; used if none of the standard streams is a terminal.
     """
     device = _device()
     name = terminal_name(environ, device)
@@ -75,14 +75,14 @@ def _device() -> str | None:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:  # a program without a console
             continue
-        with suppress(OSError, ValueError):  # it has no descriptor, its device is outside this container, it is closed
+        with suppress(OSError, ValueError):  # it has no descriptor, is closed, or its device is outside this container
             if stream.isatty():
                 return os.ttyname(stream.fileno())
     return None
 
 
 def _opened_ms(device: str) -> int:
-    """When a terminal was opened; 0 if that is not known. On Linux reading and writing there sets its other times."""
+    """When a terminal was opened; 0 if that is not known. On Linux, reading and writing change only the other times."""
     if sys.platform != "linux":
         return 0
     try:

@@ -1,1 +1,1 @@
-"""Tests that other people's code can inherit. Needs pytest and hypothesis, which treering itself does not install."""
+"""Tests that other packages can inherit. Needs pytest and hypothesis, which treering itself does not install."""

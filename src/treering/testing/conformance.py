@@ -8,10 +8,10 @@
             driver.close()
 
 Every test uses its own prefix, so one store may serve all tests and need not be empty. The reference is `MemoryDriver`:
-where the protocol leaves an answer open, the driver must answer like it. For readable failures call
+if the protocol allows several answers, the driver must answer like `MemoryDriver`. For readable failures call
 `pytest.register_assert_rewrite("treering.testing.conformance")` before the import.
 """
-# ruff: noqa: S101  # assertions are what a test consists of
+# ruff: noqa: S101  # a test consists of assertions
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class DriverConformance:
     examples = 15
     """Random examples per property; use fewer for a distant store."""
     races = True
-    """Race threads against each other; off for test servers that are known not to be atomic."""
+    """Whether to race threads against each other; turn off for test servers that are known not to be atomic."""
     rounds = 5
     """How often threads race to create an object."""
     racers = 8
-    """How many threads race; use fewer where losing a race takes long."""
+    """How many threads race; use fewer if losing a race takes long."""
 
     @pytest.fixture
     def driver(self) -> Driver:
@@ -115,7 +115,7 @@ class DriverConformance:
         self.check(st.binary(max_size=300) | st.just(bytes(range(256)) * 5000), of=put_and_get)
 
     def test_a_range_is_a_slice(self, driver: Driver, prefix: str) -> None:
-        """Every range answers with the slice it names and the size of the whole; ends beyond the object are cut."""
+        """Each range is answered with its slice and the size of the object; ends beyond the object are cut."""
 
         def cut(data: bytes, start: int | None, length: int | None) -> None:
             key = f"{prefix}{len(data)}.bin"
@@ -137,7 +137,7 @@ class DriverConformance:
             assert answer.key == f"{prefix}no"
 
     def test_an_unchanged_object_is_not_read_again(self, driver: Driver, prefix: str) -> None:
-        """`unless` answers `Unchanged` while the version is the same, and the bytes as soon as it is not."""
+        """`unless` answers `Unchanged` while the version is the same, and the bytes once it has changed."""
         key = f"{prefix}a.bin"
         version = ask(driver, Put(key, b"one"), Written).version
         ask(driver, Get(key, unless=version), Unchanged)
@@ -154,7 +154,7 @@ class DriverConformance:
         assert keys_below(driver, prefix) == [keys[1]]
 
     def test_answers_come_in_order_and_errors_are_values(self, driver: Driver, prefix: str) -> None:
-        """In a batch each request gets its own answer, and one that fails does not disturb the others."""
+        """In a batch each request gets its own answer, and a failed request does not affect the others."""
         names = [f"{prefix}{i}" for i in range(20)]
         driver.execute(tuple(Put(name, name.encode()) for name in names[::2]))
         answers = driver.execute((*(Get(name) for name in names), Get("../bad"), List(prefix)))
@@ -173,7 +173,7 @@ class DriverConformance:
     # Lists
 
     def test_a_list_names_what_is_below_a_folder(self, driver: Driver, prefix: str) -> None:
-        """A list holds the keys below the folder with their sizes, sorted, and none of a neighbour's."""
+        """A list holds the keys below the folder with their sizes, sorted, and no keys of a neighbouring folder."""
 
         def fill_and_list(names: set[str]) -> None:
             folder = f"{prefix}{new_nonce()}"
@@ -189,7 +189,7 @@ class DriverConformance:
         )
 
     def test_pages_put_together_are_the_whole_list(self, driver: Driver, prefix: str) -> None:
-        """Asking again with `after` walks through all keys once, whatever the limit."""
+        """Listing again with `after` walks through all keys once, whatever the limit."""
         names = [f"{prefix}f/{i:03d}-{'x' * (i % 4)}.jsonl.zst" for i in range(11)]
         driver.execute(tuple(Put(name, b"x") for name in names))
         for limit in (1, 3, 11, 12, 5000):
@@ -203,20 +203,20 @@ class DriverConformance:
             assert found == names
 
     def test_an_unknown_folder_is_empty(self, driver: Driver, prefix: str) -> None:
-        """Listing what is not there is an empty list and no error."""
+        """Listing a folder that does not exist gives an empty list and no error."""
         assert ask(driver, List(f"{prefix}none/"), Listed) == Listed((), more=False)
 
     # Registers: objects written with conditions
 
     def test_a_register_is_created_once(self, driver: Driver, prefix: str) -> None:
-        """`ABSENT` creates, and conflicts with what is there, even if that is empty."""
+        """`ABSENT` creates an object, and conflicts with an existing one, even if that is empty."""
         key = f"{prefix}r"
         ask(driver, Put(key, b"", expect=ABSENT), Written)
         assert isinstance(ask_any(driver, Put(key, b"two", expect=ABSENT)), ConflictError)
         assert ask(driver, Get(key, register=True), Found).data == b""
 
     def test_a_register_is_replaced_from_its_version_only(self, driver: Driver, prefix: str) -> None:
-        """A put with the current version replaces; one with an older, or of a missing object, changes nothing."""
+        """A put with the current version replaces; with an older one, or for a missing object, it changes nothing."""
         key = f"{prefix}r"
         assert isinstance(ask_any(driver, Put(key, b"x", expect=NOBODYS_VERSION)), REFUSED)
         first = ask(driver, Put(key, b"one", expect=ABSENT), Written).version
@@ -226,7 +226,7 @@ class DriverConformance:
         assert (found.data, found.version, found.size) == (b"two", second, 3)
 
     def test_a_register_is_deleted_at_its_version_only(self, driver: Driver, prefix: str) -> None:
-        """A conditional delete removes the version it names; it may then be created again."""
+        """A conditional delete removes only the version that it names; then the object may be created again."""
         key = f"{prefix}r"
         first = ask(driver, Put(key, b"one", expect=ABSENT), Written).version
         second = ask(driver, Put(key, b"two", expect=first), Written).version
@@ -249,7 +249,7 @@ class DriverConformance:
         assert keys_below(driver, f"{prefix}r/") == []
 
     def test_any_history_of_a_register_is_as_in_memory(self, driver: Driver, prefix: str) -> None:
-        """After any steps on two registers, every answer is what a memory driver answers to the same steps."""
+        """After any steps on two registers, every answer equals that of a memory driver after the same steps."""
 
         def replay(steps: list[tuple[str, str, str]]) -> None:
             folder = f"{prefix}{new_nonce()}/"
@@ -262,7 +262,7 @@ class DriverConformance:
         self.check(st.lists(step, min_size=4, max_size=12), of=replay)
 
     def test_one_of_many_creates(self, driver: Driver, prefix: str) -> None:
-        """When threads create the same object at once, one succeeds and its bytes are there."""
+        """When threads create the same object at once, one succeeds, and the object has its bytes."""
         self._skip_without_races(driver)
         for round_number in range(self.rounds):
             key = f"{prefix}{round_number}"
@@ -330,7 +330,7 @@ class DriverConformance:
             assert ask(driver, Get(key), Found) == Found(b"head\na\nb\n", version, 9)
 
     def test_an_append_takes_complete_lines_only(self, driver: Driver, prefix: str) -> None:
-        """Bytes that a later reader would take for a torn write are refused, as is any append a driver cannot serve."""
+        """Bytes that a reader would take for a torn write are refused, as are appends that a driver cannot serve."""
         key = f"{prefix}log.jsonl"
         version = ask(driver, Put(key, b"head\n"), Written).version
         bad = [Append(key, data, version) for data in (b"", b"no feed", b"a\0\n")]
@@ -341,7 +341,7 @@ class DriverConformance:
         assert ask(driver, Get(key), Found).data == b"head\n"
 
     def test_no_append_is_lost(self, driver: Driver, prefix: str) -> None:
-        """When threads append at what they read, every success is in the log exactly once."""
+        """When threads append at the version that they read, every successful append is in the log exactly once."""
         key = self._log(driver, prefix)
         ask(driver, Put(key, b"head\n", expect=ABSENT), Written)
 
@@ -375,7 +375,7 @@ class DriverConformance:
         assert ask(driver, Get(f"{prefix}a"), Found).data == b"x"
 
     def test_a_hold_keeps_others_out(self, driver: Driver, prefix: str) -> None:
-        """A hold has one exclusive holder or many shared ones; a refused one gets an error that names the holder."""
+        """A hold has one exclusive holder or many shared ones; a refused process gets an error naming the holder."""
         key = f"{prefix}hold"
         first = driver.hold(key, shared=False, holder="first of us")
         if first is None:
@@ -414,7 +414,7 @@ class DriverConformance:
 
 
 def ask_any(driver: Driver, request: Request) -> Answer:
-    """Send one request and return its answer, be it an error."""
+    """Send one request and return its answer, which may be an error."""
     (answer,) = driver.execute((request,))
     return answer
 
@@ -425,12 +425,12 @@ def ask(driver: Driver, request: Request, expected: type[A]) -> A:
 
 
 def keys_below(driver: Driver, prefix: str) -> list[str]:
-    """Return all keys below a folder, at most as many as one list holds."""
+    """Return all keys below a folder, up to the limit of one list."""
     return [entry.key for entry in ask(driver, List(prefix), Listed).entries]
 
 
 def flat(name: str) -> bool:
-    """Tell whether no key could be a folder of another one: a name is a file, or it is long and holds files."""
+    """Return whether no key can be a folder of another key: names of 3 characters are folders, shorter ones files."""
     first, slash, _ = name.partition("/")
     return (len(first) == 3) == bool(slash)
 
@@ -448,7 +448,7 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 class _History:
-    """The registers of a folder as one client saw them, with versions under names that two drivers share."""
+    """The registers of a folder as one client saw them, with names for versions that are the same for two drivers."""
 
     def __init__(self, driver: Driver, folder: str) -> None:
         self._driver = driver

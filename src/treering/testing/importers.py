@@ -8,7 +8,7 @@
         check_importer(read, [path])
 
 It needs no pytest: a failure is an `AssertionError` that names the file and the rule. Pass files of all kinds that the
-program writes, and some damaged ones; they are not changed. Pass the folders of a program whose sessions are folders.
+program writes, and some damaged ones; they are not changed. If the program's sessions are folders, pass these folders.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from treering.store.place import Place
 from treering.transcript.node import HERE, Draft
 
 PREFIXES_MAX = 20
-"""Files of at most so many records are cut after each record to check that drafts only grow."""
+"""Files of at most this many records are cut after each record to check that drafts only grow."""
 _STRANGE = (
     b"",
     b"\n",
@@ -81,7 +81,7 @@ def check_importer(found: Format, files: Iterable[str | os.PathLike[str]], *, lo
 
 
 def _bytes_of(path: Path) -> dict[str, bytes]:
-    """All that is stored at a path, by the names of files."""
+    """The bytes of all files at a path, by name."""
     return {str(each): each.read_bytes() for each in (path, *path.rglob("*")) if each.is_file()}
 
 
@@ -153,7 +153,7 @@ def _check_drafts(drafts: list[Draft], path: Path) -> None:
 
 def _check_records(found: Format, source: ImportSource, path: Path) -> None:
     """Check that the bytes of each entry are kept or can be reproduced, and that places increase."""
-    # A source may know parts beside the file that a record refers to.
+    # A source may know files beside this one that a record refers to.
     write = getattr(getattr(source, "dialect", None), "write", found.to_record)
     entries: list[Entry] = []
     for entry, drafts in source.records():
@@ -170,7 +170,7 @@ def _check_records(found: Format, source: ImportSource, path: Path) -> None:
 
 
 def _bytes_again(write: Callable[[Draft, str | None], Fields], encode: Encode, entry: Entry, draft: Draft) -> bool:
-    """Tell whether the source of a draft gives the bytes of its record."""
+    """Return whether the bytes of an entry's record can be made from the source of its draft."""
     left = dict(draft.source or {})
     if RAW in left:
         raw = left[RAW]
@@ -223,7 +223,7 @@ def _check_view(found: Format, path: Path) -> None:
 
 
 def _check_store(found: Format, path: Path) -> None:
-    """Check that an import stores all nodes and the leaf, and that a second one finds nothing new."""
+    """Check that an import stores all nodes and the leaf, and that a second import finds nothing new."""
     store = Store(Place(MemoryDriver()))
     source = found.open_source(path)
     nodes = [draft.id for draft in source.drafts() if draft.type == "node"]

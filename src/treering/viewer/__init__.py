@@ -1,4 +1,4 @@
-"""The page that shows sessions in a browser. Servers send its files one by one; an export puts all of them into one."""
+"""The page that shows sessions in a browser. Servers send its files one by one; an export joins them into one file."""
 
 from treering.viewer.assets import HTML, INDEX, Asset, assets
 

@@ -18,7 +18,7 @@ TYPES: Final[Mapping[str, str]] = {
     ".png": "image/png",
     ".woff2": "font/woff2",
 }
-"""Files of the viewer, by the end of their names."""
+"""Media types of the viewer's files, by the ends of their names."""
 INDEX: Final = "index.html"
 
 
@@ -31,7 +31,7 @@ class Asset(msgspec.Struct, frozen=True):
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """Return the files of the viewer by name, read once: no part of a URL becomes part of a path."""
+    """Return the files of the viewer by name. They are read once, so no part of a URL becomes part of a path."""
     found: dict[str, Asset] = {}
     for each in files("treering.viewer").iterdir():
         kind = next((kind for end, kind in TYPES.items() if each.name.endswith(end)), None)

@@ -1,9 +1,8 @@
 """The modules of the viewer as one script.
 
-A page that is opened from a disk may import no modules, so they are put behind each other: each into a function of its
-own, after those that it imports. `import` at its beginning becomes the taking of names from what another function
-returned, and `export` the names that it returns. Modules of the viewer import and export in no other way; a test sees
-to it.
+A page that is opened from a disk may not import modules, so they are joined: each becomes a function, after those that
+it imports. Its `import` lines become assignments from the results of other functions, and the function returns the
+exported names. The viewer's modules import and export in no other way; a test checks that.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _either = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 @cache
 def script() -> str:
-    """Return the script: what runs when a page is opened that has everything in it."""
+    """Return the script of a page that contains all files of the viewer."""
     modules = {name: asset.data.decode() for name, asset in assets().items() if name.endswith(".js")}
     return "".join(["'use strict';\n", *(_wrapped(name, modules[name]) for name in in_order(modules))])
 
 
 def in_order(modules: Mapping[str, str]) -> list[str]:
-    """Return the names of modules, each behind those that it imports.
+    """Return the names of modules, each behind the modules that it imports.
 
     Args:
         modules: Texts by name.
@@ -50,7 +49,7 @@ def _wrapped(name: str, text: str) -> str:
     """Return a module as a function that is called at once.
 
     Raises:
-        ValueError: It imports or exports in another way.
+        ValueError: The module imports or exports in another way.
     """
     names = [match[2] for match in _export.finditer(text)]
     text = _export.sub(
@@ -63,7 +62,7 @@ def _wrapped(name: str, text: str) -> str:
 
 
 def _renamed(names: str) -> str:
-    """`a as b` of an import as it is written when a name is taken from an object."""
+    """Return the names of an import as a destructuring pattern: `a as b` becomes `a: b`."""
     return ", ".join(_each_renamed(names))
 
 

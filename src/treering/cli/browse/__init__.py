@@ -1,1 +1,1 @@
-"""What `treering browse` shows: sessions, their trees and conversations. Only this folder knows Textual."""
+"""The screens of `treering browse`: sessions, their trees and conversations. Only this folder uses Textual."""

@@ -1,4 +1,4 @@
-"""The program on the screen: which screens there are, and how one leads to another."""
+"""The full-screen program: its screens, and the ways between them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from treering.cli.names import part_of
 
 
 class Browser(App[str]):
-    """Shows sessions of a store. What was copied last is the result, for the command to print.
+    """Shows sessions of a store. Its result is the text that was copied last, for the command to print.
 
     Args:
         store: The store, or a part of it.
-        place: How it is called.
-        ways: Returns the names of a session and the lines with which it is continued, each with a word for it.
-        cwd: The folder whose sessions are shown first; None: those of all folders.
+        place: The name of the store to show.
+        ways: Returns the names of a session, and the commands and code that continue it, each with a label.
+        cwd: The folder whose sessions are shown first; None for all folders.
         session: Show this session instead of the list, with the store it is in.
     """
 
@@ -69,7 +69,7 @@ class Browser(App[str]):
         self._copied: str | None = None
 
     def get_default_screen(self) -> Screen[None]:
-        """The list, or the session that was asked for."""
+        """The list, or the requested session."""
         if self._session is not None:
             return SessionScreen(*self._session)
         return SessionsScreen(self._cwd)
@@ -79,11 +79,11 @@ class Browser(App[str]):
         self.push_screen(SessionScreen(part_of(self.store, namespace), session, node=node))
 
     def search(self, within: tuple[Store, str] | None = None) -> None:
-        """Show what was said, in all sessions or within one."""
+        """Show the search, in all sessions or within one."""
         self.push_screen(SearchScreen(within))
 
     def copy(self, texts: Sequence[tuple[str, str]]) -> None:
-        """Ask for one of some texts, and copy it."""
+        """Let the user choose one of some texts, and copy it."""
 
         def take(text: str | None) -> None:
             if text is None:
@@ -100,5 +100,5 @@ class Browser(App[str]):
         self.leave()
 
     def leave(self) -> None:
-        """Leave, and give what was copied to the command."""
+        """Leave, and return the copied text to the command."""
         self.exit(self._copied)

@@ -1,4 +1,4 @@
-"""Questions: for a line of text, for a yes, for one of a few."""
+"""Questions to the user: for a line of text, for a confirmation, for a choice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from treering.cli.text import one_line
 
 
 class _Question(ModalScreen[str | None]):
-    """A question over another screen; None is the answer of who changed their mind."""
+    """A question over another screen; the answer is None if the user cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Leave it")]
 
@@ -26,7 +26,7 @@ class _Question(ModalScreen[str | None]):
         self._question = question
 
     def asked(self, keys: str) -> ComposeResult:
-        """Yield the question, and which keys answer it."""
+        """Yield the question, and the keys that answer it."""
         shown = line_of((self._question, "bold"))
         shown.no_wrap = False
         yield Static(shown, markup=False)
@@ -38,7 +38,7 @@ class Ask(_Question):
 
     Args:
         question: What is wanted.
-        value: What stands there at first.
+        value: The initial text.
     """
 
     def __init__(self, question: str, value: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Messages as blocks of text: what the panes show of nodes, of items of a context, and of sessions."""
+"""Messages as blocks of text: the panes' contents for nodes, items of a context, and sessions."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from treering.transcript.parts import Part, parts_of
 PART_CHARACTERS_MAX = 20_000
 """More of a part is not shown: some hundred lines; `treering show` prints all."""
 FOLDED_LINES_MAX = 6
-"""Of a part that is folded."""
+"""Lines shown of a folded part."""
 FOLDED = frozenset({"call", "result", "data"})
 """Kinds of parts that are folded until the user unfolds them."""
 INDENT = 2
-"""Columns, of the parts of a message."""
+"""Columns by which the parts of a message are indented."""
 BLOBS_DEPTH_MAX = 8
-"""How deep in a message references to texts are looked for: deeper than any API puts its texts."""
+"""Depth to which references to texts are searched in a message: deeper than in the format of any API."""
 
 
 class Block(NamedTuple):
-    """Lines, and below them the parts of a message."""
+    """Lines, with the parts of a message below them."""
 
     lines: tuple[tuple[Span, ...], ...]
     parts: tuple[Part, ...] = ()
@@ -45,14 +45,14 @@ class Shown(NamedTuple):
     """How much of messages is shown."""
 
     whole: bool = False
-    """Calls, results and data to their ends."""
+    """Show calls, results and data completely."""
     thinking: bool = True
 
 
 def texts_of(block: Block, shown: Shown) -> Iterator[tuple[int, Text]]:
     """Yield the lines of a block, which may be longer than the screen is wide, each behind its indent.
 
-    An empty one follows.
+    An empty line follows.
     """
     yield from ((0, line_of(*spans)) for spans in block.lines)
     for part in block.parts:
@@ -95,7 +95,7 @@ def node_block(node: Node, words: Sequence[str] = ()) -> Block:
 
 
 def detail_block(node: Node) -> Block:
-    """Return a node with what else is recorded of it."""
+    """Return a node with its other recorded fields."""
     words = [f"[{node.label}]"] if node.label else []
     words += [name for name in ("retracted", "amended", "erased") if getattr(node, name)]
     words += [f"{kind}: {short_id(target)}" for kind, target in node.links.items()]
@@ -115,7 +115,7 @@ def item_block(item: ContextItem) -> Block:
 
 
 def session_block(info: SessionInfo) -> Block:
-    """Return what the card of a session says."""
+    """Return the card of a session."""
     facts = (
         ("session", info.id),
         ("namespace", namespace_cell(info.namespace).full),
@@ -137,7 +137,7 @@ def session_block(info: SessionInfo) -> Block:
 
 
 def difference_block(found: Diff, a: str, b: str | None) -> Block:
-    """Return how two points of a session differ."""
+    """Return the difference of two points of a session."""
     where = f"from {short_id(a)} to {'where the session stands' if b is None else short_id(b)}"
     changes = [(span,) for span in difference(found, name=short_id)]
     return Block((((where, "bold"),), *changes, ((unchanged(found), "dim"),)))

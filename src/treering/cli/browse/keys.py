@@ -18,7 +18,7 @@ class KeysScreen(ModalScreen[None]):
     """Lists keys.
 
     Args:
-        keys: By what they do.
+        keys: The keys, by what they do.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1,question_mark,enter", "dismiss", "Back")]

@@ -1,7 +1,7 @@
-"""The nodes of a session as lines of a tree, one each: in the order of `treering tree`, filtered and folded.
+"""The nodes of a session as lines of a tree, one line each, in the order of `treering tree`, filtered and folded.
 
-A *place* is the number of a line when all are shown. Everything here is numbers in arrays, so that 100,000 nodes are no
-effort; a node itself is made when its line is drawn.
+A *place* is the number of a line when all lines are shown. The layout is stored as numbers in arrays, so 100,000 nodes
+cost little; a node is decoded when its line is drawn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODES: Final = ("default", "no-tools", "user-only", "labeled-only", "all")
 
 
 class Layout:
-    """The tree of a session, as it was when it was read. Reading it may take long; all else is answered at once."""
+    """The tree of a session, as of its last read. Reading it may take long; all other methods are fast."""
 
     def __init__(self, view: View) -> None:
         self.info = view.info
@@ -34,7 +34,7 @@ class Layout:
         self.nodes = view.nodes()
         checkpoints = view.checkpoints()
         self.checkpoints = Counter(entry.node for entry in checkpoints)
-        """How many were made at a node."""
+        """The number of checkpoints by node."""
         self.labels: dict[str | None, str] = {entry.node: entry.label for entry in checkpoints if entry.label}
         """The label of a node, or else of its newest labelled checkpoint."""
         self.labels.update(view.labels())
@@ -56,7 +56,7 @@ class Layout:
         self._numbers = {name: number for number, name in enumerate(self._ids)}
         self._lay(view)
         self._kept: dict[str, bytes] = {}
-        """By filter: 1 for each place that it leaves."""
+        """By filter: 1 for each place that it shows."""
 
     def _lay(self, view: View) -> None:
         parents = self.nodes.parents
@@ -74,7 +74,7 @@ class Layout:
             self._places[number] = place
 
     def _run(self, last: str, count: int, parents: Sequence[str | None]) -> list[int]:
-        """The numbers of the nodes of a run, from its last one upward, turned round."""
+        """The numbers of the nodes of a run, given its last node, in order from the first."""
         run = [self._numbers[last]]
         while len(run) < count:
             run.append(self._numbers[parents[run[-1]] or ""])
@@ -99,7 +99,7 @@ class Layout:
         return self._places[self._numbers[node]]
 
     def guide(self, place: int) -> str:
-        """What is drawn in front of a line."""
+        """The guides in front of a line."""
         hanging = place < self._roots[-1] if len(self._roots) > 1 else None
         return guide(self._levels[place], begins=bool(self._begins[place]), hanging=hanging)
 
@@ -125,9 +125,9 @@ class Layout:
         return None if found < 0 else found
 
     def shown(self, mode: str, folded: Collection[int] = ()) -> array[int]:
-        """The places of the lines that a filter leaves, without what is folded below the places in `folded`.
+        """The places of the lines that a filter shows, without the lines folded below the places in `folded`.
 
-        Where the session stands is always shown.
+        The session's current node is always shown.
         """
         wanted = bytearray(self._kept.get(mode) or self._keep(mode))
         if self.tip in self:

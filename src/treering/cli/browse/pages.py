@@ -1,4 +1,4 @@
-"""A pane of text that begins at its end: what stands above is read when the user goes up."""
+"""A pane of text that opens at its end: text above is read when the user scrolls up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pages(ScrollView, can_focus=True):
     DEFAULT_CSS = "Pages { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
 
     class Top(Message):
-        """The first line is on the screen, or was asked for again."""
+        """The first line is on the screen, or was requested again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ class Pages(ScrollView, can_focus=True):
         self._go(0)
 
     def put_above(self, blocks: Sequence[Block]) -> None:
-        """Show older blocks above the others; what is on the screen stays, or if there was nothing, their end."""
+        """Show older blocks above the others. The screen stays where it is; if it was empty, it shows their end."""
         below = len(self._lines) - self.scroll_y if self._lines else 0
         self._blocks = [*blocks, *self._blocks]
         self._lines = [*self._wrapped(blocks), *self._lines]
         self._resized(len(self._lines) - (below or self.size.height))
 
     def fold(self, shown: Shown) -> None:
-        """Show more or less of messages, with the same place of the text in view as nearly as can be told."""
+        """Show more or less of messages, and keep about the same place of the text in view."""
         part = self.scroll_y / max(1, len(self._lines))
         self.shown = shown
         self._wrap_all()
@@ -78,7 +78,7 @@ class Pages(ScrollView, can_focus=True):
         self._go(self.scroll_y + by * max(1, self.size.height - 1))
 
     def action_first(self) -> None:
-        """Move to the first line that is known."""
+        """Move to the first loaded line."""
         self._go(0)
 
     def action_last(self) -> None:
@@ -113,7 +113,7 @@ class Pages(ScrollView, can_focus=True):
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell who reads the pages that the top was reached."""
+        """Post `Top` when the top is reached, so that the screen reads more pages."""
         super().watch_scroll_y(old_value, new_value)
         if round(new_value) == 0:
             self.post_message(self.Top())

@@ -1,4 +1,4 @@
-"""A line of words that is typed while a list has the keys: letters go there, arrows move the cursor, as in pi."""
+"""A query line that is edited while a list has the focus: letters go to the line, arrows to the list, as in pi."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ QUERY_CHARACTERS_MAX = 200
 
 
 class Query(Static):
-    """The line.
+    """The query line.
 
     Args:
-        name: What the words are for.
-        hint: Shown while there are none.
+        name: The purpose of the words.
+        hint: Shown while the line is empty.
     """
 
     class Changed(Message):
-        """The words are other ones."""
+        """The words have changed."""
 
     def __init__(self, name: str, hint: str) -> None:
         super().__init__(markup=False)
@@ -29,7 +29,7 @@ class Query(Static):
         self._hint = hint
         self.text = ""
         self.begun = False
-        """Whether something was typed, or `/`."""
+        """Whether a text, or `/`, was typed."""
 
     def on_mount(self) -> None:
         """Show the hint."""
@@ -43,7 +43,7 @@ class Query(Static):
             self.post_message(self.Changed())
 
     def type(self, event: events.Key) -> bool:
-        """Take a key, if it is one that types."""
+        """Handle a key if it edits the text; return whether it does."""
         if event.key == "backspace":
             self.put(self.text[:-1], begun=bool(self.text))
         elif event.key == "ctrl+u":

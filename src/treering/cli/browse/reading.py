@@ -1,4 +1,4 @@
-"""Text on a whole screen: the conversation, what the model sees, a difference."""
+"""Text in full-screen mode: the conversation, the context, a difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ReadingScreen(StoreScreen):
     """Shows blocks of text, page by page from the last one upward.
 
     Args:
-        title: What it is.
+        title: The title of the text.
         source: Reads the pages.
     """
 
@@ -57,7 +57,7 @@ class ReadingScreen(StoreScreen):
         page = await self.read(self._source.page, doing="reading")
         self._reading = False
         if page is None:
-            return  # the user was told why, and asks again at the top
+            return  # the error was shown; the user requests it again at the top
         pane = self.query_one(Pages)
         pane.put_above(page)
         self._entitle()
@@ -65,15 +65,15 @@ class ReadingScreen(StoreScreen):
             self.on_pages_top()
 
     def action_read_again(self) -> None:
-        """Ask again for the page above, after it could not be read."""
+        """Request the page above again, after it could not be read."""
         self.on_pages_top()
 
     def action_whole(self) -> None:
-        """Show calls and results to their ends, or folded."""
+        """Show calls and results completely, or folded."""
         pane = self.query_one(Pages)
         pane.fold(pane.shown._replace(whole=not pane.shown.whole))
 
     def action_thinking(self) -> None:
-        """Show what the model thought, or not."""
+        """Show or hide thinking."""
         pane = self.query_one(Pages)
         pane.fold(pane.shown._replace(thinking=not pane.shown.thinking))

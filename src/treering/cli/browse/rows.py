@@ -1,4 +1,4 @@
-"""A list of rows with a cursor, of which only those on the screen are drawn, however many there are."""
+"""A list of any number of rows with a cursor; only the rows on the screen are drawn."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Rows(ScrollView, can_focus=True):
     """
 
     cursor: reactive[int] = reactive(0)
-    """The number of the chosen row; 0 also if there is none."""
+    """The number of the row under the cursor; 0 also if there are no rows."""
 
     class Moved(Message):
-        """Another row is under the cursor, or the rows are other ones."""
+        """Another row is under the cursor, or the rows have changed."""
 
     class Chosen(Message):
         """The row under the cursor was clicked."""
@@ -70,7 +70,7 @@ class Rows(ScrollView, can_focus=True):
         self.post_message(self.Moved())
 
     def draw_again(self) -> None:
-        """Draw the rows anew, after more became known about them."""
+        """Draw the rows again, after more data about them was read."""
         self.refresh()
 
     @property
@@ -85,7 +85,7 @@ class Rows(ScrollView, can_focus=True):
         return range(top, min(self.count, top + self.size.height))
 
     def validate_cursor(self, cursor: int) -> int:
-        """Stay within the rows."""
+        """Limit the cursor to existing rows."""
         return max(0, min(cursor, self.count - 1))
 
     def watch_cursor(self, before: int, after: int) -> None:
@@ -104,7 +104,7 @@ class Rows(ScrollView, can_focus=True):
         self._follow()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on a row; choose it if it was there."""
+        """Put the cursor on a row; choose the row if the cursor was on it."""
         number = round(self.scroll_y) + event.y
         if number >= self.count:
             return

@@ -1,4 +1,4 @@
-"""What all screens have: a line of title, a line for what happened, keys, and reads that do not block."""
+"""The base of all screens: a title line, a status line, keys, and reads that do not block."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OURS = __name__.rpartition(".")[0]
-WIDE_COLUMNS_MIN = 110  # on fewer the pane of details stands below the list, not beside it
+WIDE_COLUMNS_MIN = 110  # on fewer columns the pane of details is below the list, not beside it
 
 
 class StoreScreen(Screen[None]):
-    """A screen that shows something of the store."""
+    """A screen that shows data of the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False),
@@ -38,7 +38,7 @@ class StoreScreen(Screen[None]):
         Binding("f5", "read_again", "Read again", show=False),
     ]
     AUTO_FOCUS = "Rows, Pages"
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012  # of the class, as Textual has it; its annotation says otherwise
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012  # Textual uses it as a class variable, contrary to its annotation
         (0, "-narrow"),
         (WIDE_COLUMNS_MIN, "-wide"),
     ]
@@ -60,15 +60,15 @@ class StoreScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def body(self) -> Iterator[Widget]:
-        """Yield what stands between the title and the line for what happened."""
+        """Yield the widgets between the title and the status line."""
         yield from ()
 
     def entitle(self, *spans: Span) -> None:
-        """Show what the screen is about."""
+        """Show the title."""
         self.query_one("#title", Static).update(line_of(*spans))
 
     def say(self, text: str, style: str = "") -> None:
-        """Show what happened, until the next key; empty: nothing."""
+        """Show a status text until the next key; an empty text clears it."""
         self._said = (text, style)
         self._show_status(self._said)
 
@@ -78,25 +78,25 @@ class StoreScreen(Screen[None]):
         self.query_one("#status", Static).update(shown)
 
     def on_key(self, event: events.Key) -> None:
-        """Take away what was said before; screens that take keys themselves do so besides."""
+        """Clear the status line; screens that handle keys themselves do that, too."""
         del event
         if self._said[0]:
             self.say("")
 
     def fail(self, error: Exception) -> None:
-        """Show what went wrong, where, and what to do about it."""
+        """Show an error, its place, and its remedy."""
         self.say(exits.line_of(error), "bold red")
 
     async def read(self, work: Callable[[], T], *, doing: str = "") -> T | None:
-        """Read from the store beside the keys.
+        """Read from the store without blocking the keys.
 
         Returns:
-            What was read; None if that failed, and the user was told why.
+            The result; None if the read failed and the error was shown.
         """
         return await self._told(in_thread(work), doing)
 
     async def write(self, work: Callable[[], T], *, doing: str = "") -> T | None:
-        """Likewise; leaving the program waits for it."""
+        """Like `read`, for writes; leaving the program waits for them."""
         return await self._told(asyncio.to_thread(work), doing)
 
     async def _told(self, work: Awaitable[T], doing: str) -> T | None:
@@ -112,7 +112,7 @@ class StoreScreen(Screen[None]):
         return found
 
     def begin(self, work: Awaitable[None]) -> None:
-        """Do something beside the keys; it ends with the screen."""
+        """Run work without blocking the keys; it is cancelled with the screen."""
         self.run_worker(work)
 
     def action_back(self) -> None:
@@ -120,7 +120,7 @@ class StoreScreen(Screen[None]):
         self.app.pop_screen()
 
     def action_search(self) -> None:
-        """Search what was said."""
+        """Search the texts of sessions."""
         self.browser.search()
 
     def action_read_again(self) -> None:

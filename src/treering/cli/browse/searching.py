@@ -1,4 +1,4 @@
-"""Search in what was said: in all sessions, or in one."""
+"""Search the texts of all sessions, or of one."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from treering.search import Hit, Index, open_index
 HITS_MAX = 200
 
 Indexes = list[tuple[tuple[str, ...], Index]]
-"""Each with the namespaces of its part of the store."""
+"""Indexes, each with the namespaces of its part of the store."""
 Problems = list[tuple[str, TreeringError]]
 """Sessions that could not be read, and why."""
 
 
 class SearchScreen(StoreScreen):
-    """The words, and what is found.
+    """The query line, and the hits.
 
     Args:
-        within: Only this session, with the part of the store it is in.
+        within: Search only this session, given with its part of the store.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,7 +57,7 @@ class SearchScreen(StoreScreen):
         self._queries = Newest[str](self.begin, self._find)
 
     def body(self) -> Iterator[Widget]:
-        """Yield the words, the hits, and the one under the cursor."""
+        """Yield the query line, the hits, and the hit under the cursor."""
         yield Query("search", 'words; "a phrase"; begin*')
         with Container(id="panes"):
             yield Rows(self._draw)
@@ -132,7 +132,7 @@ class SearchScreen(StoreScreen):
         return self._hits[self.query_one(Rows).cursor] if self._hits else None
 
     def on_rows_moved(self) -> None:
-        """Show where the hit is."""
+        """Show the place of the hit."""
         at = self._at_cursor()
         if at is None:
             self.query_one(Pages).show([])
@@ -161,15 +161,15 @@ class SearchScreen(StoreScreen):
             self.browser.open(namespace, hit.session, hit.node)
 
     def action_search(self) -> None:
-        """Stay here."""
+        """Do nothing: this is the search."""
 
     def action_kinds(self) -> None:
-        """Search thoughts, calls and results as well, or not."""
+        """Turn the search of thinking, calls and results on or off."""
         self._everything = not self._everything
         self._want()
 
     def on_query_changed(self) -> None:
-        """Search for what was typed."""
+        """Search for the typed words."""
         self._want()
 
     def on_key(self, event: events.Key) -> None:
@@ -178,6 +178,6 @@ class SearchScreen(StoreScreen):
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Search for what was pasted."""
+        """Search for the pasted words."""
         query = self.query_one(Query)
         query.put(query.text + one_line(event.text))

@@ -1,4 +1,4 @@
-"""One session: what can be looked at and done at the nodes of its tree."""
+"""One session: views and actions at the nodes of its tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from treering.cli.text import short_id
 
 
 class SessionScreen(TreeScreen):
-    """The tree, and a key for each thing that can be done at the node under the cursor."""
+    """The tree, with a key for each action at the node under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "log", "Log"),
@@ -51,11 +51,11 @@ class SessionScreen(TreeScreen):
         self._open("conversation down to", Conversation)
 
     def action_context(self) -> None:
-        """Show what the model sees at the node."""
+        """Show the context at the node."""
         self._open("what the model sees at", Context)
 
     def action_diff(self) -> None:
-        """Show what differs from the mark to the node; without a mark, from the node to where the session stands."""
+        """Show the difference from the mark to the node; without a mark, from the node to the current node."""
 
         def compared(view: View, node: str) -> Source:
             return Difference(view, node, None) if self._mark is None else Difference(view, self._mark, node)
@@ -67,7 +67,7 @@ class SessionScreen(TreeScreen):
         self.browser.search((self._store, self._session))
 
     def action_copy(self) -> None:
-        """Copy an id, or a line with which the session is continued."""
+        """Copy an id, or a command or code that continues the session."""
         if (layout := self._layout) is None:
             return
         node = [("node", name)] if (name := self._at()) is not None else []
@@ -107,7 +107,7 @@ class SessionScreen(TreeScreen):
         self._ask("name of a new branch, on which the session goes on, at", writing.branch, needed=True)
 
     def action_fork(self) -> None:
-        """Make a new session of the path to the node."""
+        """Make a new session from the path to the node."""
         self._ask("name of a new session, with the path to", writing.fork, needed=True)
 
     def action_rewind(self) -> None:
@@ -120,7 +120,7 @@ class SessionScreen(TreeScreen):
         self.app.push_screen(Confirm(question), lambda answer: self._write(node, work) if answer else None)
 
     def action_switch(self) -> None:
-        """Go on at the head that stands on the node."""
+        """Continue at the head that points to the node."""
         layout, node = self._layout, self._at()
         if layout is None or node is None:
             return

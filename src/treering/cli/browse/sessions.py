@@ -27,18 +27,18 @@ from treering.store.catalogue import Sessions
 from treering.store.info import SessionInfo
 
 PAGE_SESSIONS = 100
-"""Sessions that are read together: each is a small read, and as many as a client has connections go at once."""
+"""Sessions that are read together. Each is a small read, and a client reads as many at once as it has connections."""
 AHEAD = 20
-"""Rows below the cursor that are kept at hand."""
+"""Rows below the cursor that are read in advance."""
 FOLDER_COLUMNS_MIN = 70
-"""A narrower list leaves folders to the card beside it."""
+"""A narrower list does not show folders; the card beside it does."""
 
 
 class SessionsScreen(StoreScreen):
     """The list.
 
     Args:
-        cwd: The folder whose sessions are shown first; None: all.
+        cwd: The folder whose sessions are shown first; None for all sessions.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -63,7 +63,7 @@ class SessionsScreen(StoreScreen):
         self._pages = Newest[None](self.begin, self._read_page)
 
     def body(self) -> Iterator[Widget]:
-        """Yield the line of words, the list, and what the card of a session says."""
+        """Yield the query line, the list, and the card of a session."""
         yield Query("filter", "type to filter, q to leave, F1 for all keys")
         with Container(id="panes"):
             yield Rows(self._draw)
@@ -81,7 +81,7 @@ class SessionsScreen(StoreScreen):
 
     @property
     def _wanting(self) -> bool:
-        """Whether more sessions are to be read: the cursor is near the end of those that are known."""
+        """Whether to read more sessions: the cursor is near the end of the known ones."""
         rows = self.query_one(Rows)
         return self._more and rows.cursor + rows.size.height + AHEAD > len(self._shown)
 
@@ -139,7 +139,7 @@ class SessionsScreen(StoreScreen):
         return self._shown[self.query_one(Rows).cursor] if self._shown else None
 
     def on_rows_moved(self) -> None:
-        """Show the card of the session under the cursor, and read on in time."""
+        """Show the card of the session under the cursor, and read more rows in time."""
         at = self._at_cursor()
         self.query_one(Pages).show([session_block(at)] if at is not None else [])
         if self._wanting:
@@ -150,7 +150,7 @@ class SessionsScreen(StoreScreen):
         self.action_open()
 
     def on_query_changed(self) -> None:
-        """Filter by what was typed."""
+        """Filter by the typed words."""
         self._filter(self._at_cursor())
 
     def on_key(self, event: events.Key) -> None:
@@ -166,12 +166,12 @@ class SessionsScreen(StoreScreen):
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Filter by what was pasted."""
+        """Filter by the pasted words."""
         query = self.query_one(Query)
         query.put(query.text + one_line(event.text))
 
     def action_back(self) -> None:
-        """Take the filter back, or leave."""
+        """Remove the filter, or leave."""
         query = self.query_one(Query)
         if query.begun:
             query.put("", begun=False)
@@ -213,7 +213,7 @@ class SessionsScreen(StoreScreen):
             self.begin(work())
 
     def action_copy(self) -> None:
-        """Copy a name, or the command that goes on."""
+        """Copy the name, or a command that continues the session."""
         if (at := self._at_cursor()) is not None:
             self.browser.copy(self.browser.ways(at.namespace, at.id))
 
@@ -224,5 +224,5 @@ def _joined(*fields: str) -> str:
 
 
 def _haystack(info: SessionInfo) -> str:
-    """What words are looked for in."""
+    """The text in which words are searched."""
     return _joined(info.id, info.title, info.first_prompt, info.task, info.project, info.cwd, *info.namespace)

@@ -1,4 +1,4 @@
-"""Where a screen of text gets its pages, the last one first. A page that could not be read can be asked for again."""
+"""Sources of the pages of a text screen, the last page first. A page that could not be read can be requested again."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from treering.cli.browse.blocks import Block, difference_block, item_block, row_
 from treering.session.content import ContextItem
 
 PAGE_NODES = 30
-"""Messages that are read together while the user goes up."""
+"""Messages that are read together while the user scrolls up."""
 
 
 class Source(ABC):
     """Reads pages one after the other, each with its oldest message first; used by one thread at a time."""
 
     ended = False
-    """Whether there is no page any more."""
+    """Whether all pages were read."""
 
     @abstractmethod
     def page(self) -> Sequence[Block]:
-        """Read the page above those that were read."""
+        """Read the next page above."""
 
 
 class Conversation(Source):
@@ -40,16 +40,16 @@ class Conversation(Source):
 
 
 class Context(Source):
-    """What the model sees at a node."""
+    """The context at a node."""
 
     def __init__(self, view: View, node: str) -> None:
         self._view = view
         self._node = node
         self._above: Sequence[ContextItem] | None = None
-        """What was not shown yet; None: nothing was read."""
+        """Items that were not shown yet; None if nothing was read yet."""
 
     def page(self) -> Sequence[Block]:
-        """Take the last items; the first time all are read."""
+        """Return the last items that were not shown; the first call reads the whole context."""
         items = self._view.context_at(self._node) if self._above is None else self._above
         self._above = items[:-PAGE_NODES]
         self.ended = not self._above
@@ -57,7 +57,7 @@ class Context(Source):
 
 
 class Difference(Source):
-    """What differs from one node to another, or to where the session stands."""
+    """The difference from one node to another, or to the session's current node."""
 
     def __init__(self, view: View, a: str, b: str | None) -> None:
         self._view = view
@@ -65,7 +65,7 @@ class Difference(Source):
         self._b = b
 
     def page(self) -> Sequence[Block]:
-        """Compare them; there is one page."""
+        """Compare the two points; there is only one page."""
         found = self._view.diff(self._a, self._b)
         self.ended = True
         return [difference_block(found, self._a, self._b)]

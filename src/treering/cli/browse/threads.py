@@ -1,4 +1,4 @@
-"""Blocking reads in threads, so that keys are answered meanwhile."""
+"""Run blocking reads in threads, so that keys are answered during them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run work in a thread of its own, which ends with the process: a store that does not answer keeps nobody here.
+    """Run work in a daemon thread, so that a store that does not answer does not keep the process alive.
 
-    Writing does not belong here, but into `asyncio.to_thread`, which is waited for at the end.
+    Use `asyncio.to_thread` for writes, since the program waits for it at the end.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -33,7 +33,7 @@ async def in_thread(work: Callable[[], T]) -> T:
             result = work()
         except BaseException as error:  # noqa: BLE001  # raised where the result is awaited
             failed = error
-        if not loop.is_closed():  # else everything has ended meanwhile
+        if not loop.is_closed():  # else the program has ended
             loop.call_soon_threadsafe(settle, result, failed)
 
     threading.Thread(target=run, daemon=True).start()
@@ -41,11 +41,11 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 class Newest(Generic[K]):
-    """Does one thing at a time for the newest wish; wishes in between are dropped.
+    """Runs one piece of work at a time, for the newest request; requests in between are dropped.
 
     Args:
-        start: Starts a coroutine beside the others.
-        work: Does it.
+        start: Starts a coroutine concurrently.
+        work: Does the work for a request.
     """
 
     def __init__(self, start: Callable[[Awaitable[None]], object], work: Callable[[K], Awaitable[None]]) -> None:
@@ -55,7 +55,7 @@ class Newest(Generic[K]):
         self._busy = False
 
     def want(self, wish: K) -> None:
-        """Do it for this wish, as soon as what is being done has ended."""
+        """Do the work for this request, as soon as the current work has ended."""
         self._wishes = [wish]
         if not self._busy:
             self._busy = True
@@ -63,7 +63,7 @@ class Newest(Generic[K]):
 
     @property
     def outdated(self) -> bool:
-        """Whether there is a newer wish than the one that is worked on."""
+        """Whether there is a newer request than the current one."""
         return bool(self._wishes)
 
     async def _run(self) -> None:

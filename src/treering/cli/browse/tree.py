@@ -27,7 +27,7 @@ from treering.cli.text import counted, short_id
 from treering.transcript.node import Node
 
 HEADLINES_MAX = 5_000
-"""First lines of messages that are kept in memory: those of many screens."""
+"""Most first lines of messages that are kept in memory: enough for many screens."""
 
 
 def _filter_keys() -> Iterator[BindingType]:
@@ -37,12 +37,12 @@ def _filter_keys() -> Iterator[BindingType]:
 
 
 class TreeScreen(StoreScreen):
-    """The tree, as it was when it was read; filters and folds.
+    """The tree, as of its last read, with filters and folds.
 
     Args:
         store: The part of the store that the session is in.
         session: Its name.
-        node: Where the cursor begins; by default where the session stands.
+        node: The initial node of the cursor; by default the session's current node.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -87,7 +87,7 @@ class TreeScreen(StoreScreen):
         self.action_read_again()
 
     def action_read_again(self) -> None:
-        """Read the session as it is now."""
+        """Read the current state of the session."""
         self.begin(self._look(self._at() or self._first))
 
     async def _look(self, node: str | None) -> None:
@@ -124,7 +124,7 @@ class TreeScreen(StoreScreen):
         )
 
     def _arrange(self, node: str | None) -> None:
-        """Show what the filter and the folds leave, with the cursor on a node or the one shown before it."""
+        """Show the lines left by filter and folds, with the cursor on a node or on the shown line before it."""
         if (layout := self._layout) is None:
             return
         if node is None or node not in layout:
@@ -206,26 +206,26 @@ class TreeScreen(StoreScreen):
             self.query_one(Pages).show([])
 
     def action_mark(self) -> None:
-        """Mark the node, or take its mark away."""
+        """Mark the node, or remove its mark."""
         node = self._at()
         self._mark = None if node == self._mark else node
         self._entitle()
         self.query_one(Rows).refresh()
 
     def action_filter(self, mode: str) -> None:
-        """Show the nodes that a filter leaves; the same one again takes it back."""
+        """Apply a filter; applying the same one again removes it."""
         node = self._at()
         self._mode = "default" if mode == self._mode else mode
         self._arrange(node)
         self._entitle()
 
     def action_cycle(self, by: int) -> None:
-        """Take the next filter."""
+        """Apply the next filter."""
         modes = list(MODES)
         self.action_filter(modes[(modes.index(self._mode) + by) % len(modes)])
 
     def action_fold(self) -> None:
-        """Fold the branch, or go to where the one before begins."""
+        """Fold the branch, or go to the beginning of the previous one."""
         layout, rows = self._layout, self.query_one(Rows)
         if layout is None or not self._shown:
             return
@@ -238,7 +238,7 @@ class TreeScreen(StoreScreen):
         self._arrange(layout.id(start))
 
     def action_unfold(self) -> None:
-        """Unfold the branch, or go to where the next one begins."""
+        """Unfold the branch, or go to the beginning of the next one."""
         layout, rows = self._layout, self.query_one(Rows)
         if layout is None or not self._shown:
             return

@@ -1,4 +1,4 @@
-"""What browsing can write: each call opens the session for a moment, changes it, and says in a sentence what it did."""
+"""The changes that `browse` can make: each opens the session, changes it, and returns a sentence about the change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def label(store: Store, session: str, node: str, text: str) -> str:
 
 
 def branch(store: Store, session: str, node: str, name: str) -> str:
-    """Make a branch at a node; the session goes on there."""
+    """Make a branch at a node, and continue the session there."""
     with store.session(session, create=False) as opened:
         before = opened.head
         opened.branch(name, node=node)
@@ -22,7 +22,7 @@ def branch(store: Store, session: str, node: str, name: str) -> str:
 
 
 def rewind(store: Store, session: str, node: str) -> str:
-    """Go back to a node, with the state and context it had."""
+    """Go back to a node, with the state and context at that node."""
     with store.session(session, create=False) as opened:
         opened.checkout(node)
         head = opened.head
@@ -30,21 +30,21 @@ def rewind(store: Store, session: str, node: str) -> str:
 
 
 def switch(store: Store, session: str, head: str) -> str:
-    """Let a session go on at another head."""
+    """Continue a session at another head."""
     with store.session(session, create=False) as opened:
         opened.switch(head)
     return f"the session goes on at {head!r}"
 
 
 def fork(store: Store, session: str, node: str, name: str) -> str:
-    """Make a new session of the path to a node."""
+    """Make a new session from the path to a node."""
     with store.session(session, create=False) as opened:
         opened.fork(name, node=node)
     return f"session {name!r} has the path to {short_id(node)}; this one stays as it was"
 
 
 def retitle(store: Store, session: str, title: str) -> str:
-    """Set the title of a session; an empty one removes it."""
+    """Set the title of a session; an empty title removes it."""
     with store.session(session, create=False) as opened:
         opened.set_title(title)
     return f"named {session}: {title}" if title else f"removed the title of {session}"

@@ -3,7 +3,7 @@
     python -m treering.cli.sample.agent PLACE SESSION [single-writer] [NAMESPACE] ...
 
 It prints the id of every node, once the append that recorded it has returned, and at the end of a turn its number. The
-last turn's tool writes without end: whoever started the process kills it there, in the middle of the turn.
+last turn's tool writes without end: the parent process kills it there, in the middle of the turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversations as the Anthropic API takes them."""
+"""Conversations in the form of the Anthropic API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treering.server.shapes.parts import Said, Thinking, block_of, text_of
 
 
 class AnthropicMessages(msgspec.Struct, frozen=True, kw_only=True):
-    """What `messages.create` of the Anthropic API takes."""
+    """Arguments for `messages.create` of the Anthropic API."""
 
     system: str
     """Instructions, in one text; empty if there are none."""
@@ -19,9 +19,9 @@ class AnthropicMessages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def messages_of(said: Iterable[Said]) -> AnthropicMessages:
-    """Return a conversation. Results of tools that follow each other are one message, as the API wants them.
+    """Return a conversation. Consecutive results of tools are joined to one message, as the API requires.
 
-    Thinking without a signature is left out: the API refuses it.
+    Thinking without a signature is left out, since the API refuses it.
     """
     system: list[str] = []
     messages: list[dict[str, Any]] = []

@@ -1,6 +1,7 @@
-"""Conversations as assistant-ui exports and imports them: all branches, as `{headId, messages: [{parentId, message}]}`.
+"""Conversations in assistant-ui's export format: all branches, as `{headId, messages: [{parentId, message}]}`.
 
-Results of tools are in the parts that call. Back, each becomes a message of its own behind it.
+Results of tools are in the parts of their calls. In the other direction, each result becomes a message of its own
+behind the message with the call.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def repository_of(said: Sequence[Said], parents: Mapping[str, str | None], head:
 
     Args:
         said: The messages, parents before children.
-        parents: The parent of each node of the session, also of those that are no messages.
+        parents: The parent of each node of the session, also of nodes that are not messages.
         head: The node that is shown first.
     """
     results = Results(said)
@@ -77,7 +78,7 @@ def _message(said: Said, results: Results) -> dict[str, Any]:
 
 
 def _usual(role: str) -> dict[str, Any]:
-    """Fields that assistant-ui wants of each message of a role."""
+    """Fields that assistant-ui requires in each message of a role."""
     match role:
         case "assistant":
             return {"status": {"type": "complete", "reason": "unknown"}, "metadata": {"custom": {}}}
@@ -95,7 +96,7 @@ def drafts_of(messages: Sequence[Any], head: str | None) -> tuple[list[Draft], s
         head: The id of the last message of that branch.
 
     Raises:
-        UsageError: A message has no id or no known role, or its parent does not stand before it.
+        UsageError: A message has no id or no known role, or its parent is not before it.
     """
     drafts: list[Draft] = []
     ends: dict[str | None, str | None] = {None: None}
@@ -152,7 +153,7 @@ def _ended(result: Result | None) -> dict[str, Any]:
 
 
 def _read(part: Mapping[str, Any]) -> Part | None:
-    """Return what the content has for a part; None if models have no word for it."""
+    """Return the content part for a UI part; None if model APIs have none."""
     kind = part.get("type")
     name = part.get("filename")
     name = name if isinstance(name, str) else ""

@@ -1,7 +1,7 @@
-"""What a user interface has in a message and no model needs: kept beside the content, so it gets back what it sent.
+"""Data of a user interface that models do not need: kept beside a message's content, so the interface gets it back.
 
-A message that came from an interface has a field `ui`: the interface, the fields of its message that are not here, and
-for each of its parts what the part made of the content lacks.
+A message from an interface has a field `ui`. It holds the name of the interface, fields of its message that have no
+other place, and for each part the difference from the part that is made from the content.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ FIELD: Final = "ui"
 
 
 def difference(wanted: Mapping[str, Any], made: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what turns a part that was made of the content into the one that came; None if they are equal.
+    """Return the change that turns a part made from the content into the received part; None if they are equal.
 
     Args:
-        wanted: The part that came.
-        made: The part that is made of the content; None: it is not in the content at all.
+        wanted: The received part.
+        made: The part that is made from the content; None if the content has no such part.
     """
     if made is None:
         return {"whole": dict(wanted)}
@@ -27,7 +27,7 @@ def difference(wanted: Mapping[str, Any], made: Mapping[str, Any] | None) -> dic
 
 
 def restored(made: Mapping[str, Any], change: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the part that came, from the one that is made of the content."""
+    """Return the received part, from the part that is made from the content."""
     if change is None:
         return dict(made)
     gone = _list(change.get("drop"))
@@ -37,7 +37,7 @@ def restored(made: Mapping[str, Any], change: Mapping[str, Any] | None) -> dict[
 def restored_all(
     made: Sequence[Mapping[str, Any]], changes: Sequence[Mapping[str, Any] | None] | None
 ) -> list[dict[str, Any]]:
-    """Return all parts that came, from those that are made of the content, in their order."""
+    """Return all received parts in their order, from the parts that are made from the content."""
     left, found = list(made), list[dict[str, Any]]()
     for change in changes or ():
         if change is not None and "whole" in change:
@@ -48,13 +48,13 @@ def restored_all(
 
 
 def kept_of(payload: Any, interface: str) -> Mapping[str, Any]:
-    """Return what is kept of a message for an interface; nothing if it came from elsewhere."""
+    """Return the data of an interface that a message keeps; empty if the message is from elsewhere."""
     found = _fields(payload.get(FIELD)) if isinstance(payload, Mapping) else {}
     return found if found.get("of") == interface else {}
 
 
 def changes_in(kept: Mapping[str, Any]) -> list[Mapping[str, Any] | None]:
-    """Return what is kept for each part."""
+    """Return the kept change of each part."""
     return [each if isinstance(each, Mapping) else None for each in _list(kept.get("parts"))]
 
 

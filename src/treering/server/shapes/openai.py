@@ -1,4 +1,4 @@
-"""Conversations as the Chat Completions API of OpenAI takes them."""
+"""Conversations in the form of OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from treering.server.shapes.parts import Call, Media, Part, Result, Said, Text, 
 
 
 def messages_of(said: Iterable[Said]) -> list[dict[str, Any]]:
-    """Return a conversation. Thinking is left out, since this API has no word for it."""
+    """Return a conversation. Thinking is left out, since this API has no field for it."""
     found: list[dict[str, Any]] = []
     for each in said:
         parts = [part for part in each.parts if not isinstance(part, Thinking)]

@@ -1,4 +1,4 @@
-"""The parts of a message, whatever shape it was recorded in, and the message that is recorded of parts."""
+"""Split a message of any recorded shape into parts, and make a message to record from parts."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from treering.messages import common
 
 ERASED: Final = "[erased]"
 ANY_IMAGE: Final = "image/*"
-"""The type of an image of which only the address is known."""
+"""The media type of an image of which only the URL is known."""
 _ROLES: Final = {"ai": "assistant", "model": "assistant", "human": "user", "developer": "system"}
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
 _MEDIA: Final = frozenset({"image", "image_url", "input_image", "document", "file", "input_file", "audio", "video"})
 
 
 class Text(msgspec.Struct, frozen=True):
-    """What was said."""
+    """Text of a message."""
 
     text: str
 
 
 class Thinking(msgspec.Struct, frozen=True):
-    """What a model thought before."""
+    """Thinking of a model before its answer."""
 
     text: str
     signature: str | None = None
@@ -41,7 +41,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a call of a tool gave."""
+    """The result of a call of a tool."""
 
     call: str
     output: Any
@@ -58,7 +58,7 @@ class Media(msgspec.Struct, frozen=True):
 
 
 class Other(msgspec.Struct, frozen=True):
-    """A block that is none of these."""
+    """Any other block."""
 
     block: Any
 
@@ -77,18 +77,18 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def parts(self) -> list[Part]:
-        """What it consists of."""
+        """The parts of the message."""
         return parts_of(self.payload)
 
 
 def role_of(payload: Any) -> str:
-    """Return who speaks: `user`, `assistant`, `system`, `tool`, or what else a program calls it."""
+    """Return the role: `user`, `assistant`, `system`, `tool`, or another name that a program uses."""
     role = common(payload).get("role") if isinstance(payload, Mapping) else None
     return _ROLES.get(str(role), str(role or "user"))
 
 
 def parts_of(payload: Any) -> list[Part]:
-    """Take a message apart."""
+    """Split a message into its parts."""
     if isinstance(payload, Erased):
         return [Text(ERASED)]
     if not isinstance(payload, Mapping):
@@ -139,7 +139,7 @@ def _failed(block: Mapping[Any, Any]) -> bool:
 
 
 def _media(block: Mapping[Any, Any]) -> Media | None:
-    """Return what a block shows, from the ways in which APIs name the bytes or the address."""
+    """Return the file in a block, in whichever form an API gives its bytes or URL; None if there is none."""
     source = block.get("source")
     fields: Mapping[Any, Any] = source if isinstance(source, Mapping) else block
     address = fields.get("url", fields.get("image_url", fields.get("file_data")))
@@ -160,7 +160,7 @@ def _media(block: Mapping[Any, Any]) -> Media | None:
 
 
 def payload_of(role: str, parts: Sequence[Part], **fields: object) -> dict[str, object]:
-    """Return the message to record: its content is text, or a list of blocks as the Anthropic API has them."""
+    """Return the message to record: its content is text, or a list of blocks in the form of the Anthropic API."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return {"role": role, "content": parts[0].text, **fields}
     return {"role": role, "content": [*map(block_of, parts)], **fields}
@@ -195,7 +195,7 @@ def _media_block(media: Media) -> dict[str, object]:
 
 
 def text_or_blocks(output: Any) -> Any:
-    """Return the output of a tool as APIs take it: text, or blocks; other values become JSON."""
+    """Return the output of a tool in a form that APIs accept: text, or blocks; other values become JSON."""
     if output is None:
         return ""
     blocks = isinstance(output, list) and all(isinstance(each, Mapping) and "type" in each for each in output)
@@ -203,10 +203,10 @@ def text_or_blocks(output: Any) -> Any:
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON; what JSON lacks is written as text."""
+    """Return a value as JSON; parts that JSON cannot express are written as text."""
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
 def text_of(parts: Iterable[Part]) -> str:
-    """Return all that was said, in one text."""
+    """Return all text parts as one text."""
     return "\n\n".join(part.text for part in parts if isinstance(part, Text))

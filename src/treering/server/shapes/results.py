@@ -1,4 +1,4 @@
-"""Results of tools: each finds its call, wherever in a conversation it stands."""
+"""Match results of tools to their calls, at any place in a conversation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treering.transcript.node import Draft
 
 
 class Results:
-    """The results in messages, by the ids of their calls; a call takes the first one that is left."""
+    """The results in messages, by the ids of their calls; each call takes the first remaining result."""
 
     def __init__(self, said: Iterable[Said] = ()) -> None:
         self._left: dict[str, deque[Result]] = {}
@@ -23,28 +23,28 @@ class Results:
 
     @classmethod
     def only(cls, result: Result | None) -> Results:
-        """Return what has at most one result."""
+        """Return `Results` with one result, or with none."""
         found = cls()
         if result is not None:
             found._left[result.call] = deque([result])
         return found
 
     def take(self, call: str) -> Result | None:
-        """Return the result of a call, which is gone then; None if there is none."""
+        """Remove and return the result of a call; None if there is none."""
         left = self._left.get(call)
         return left.popleft() if left else None
 
 
 class Words(NamedTuple):
-    """How the parts of one user interface are read and written."""
+    """The functions that read and write the parts of one user interface."""
 
     interface: str
     read: Callable[[Mapping[str, Any]], Part | None]
-    """Returns what the content has for a part; None if models have no word for it."""
+    """Returns the content part for a UI part; None if model APIs have none."""
     result: Callable[[Mapping[str, Any]], Result | None]
     """Returns the result in a part that calls a tool."""
     show: Callable[[Part, Results], dict[str, Any]]
-    """Returns the part that is shown for one of the content."""
+    """Returns the UI part for a content part."""
 
 
 def drafts_of_message(
@@ -53,11 +53,11 @@ def drafts_of_message(
     """Return drafts of a message and, behind it, of the results of its calls.
 
     Args:
-        words: Of the interface.
+        words: The functions of the interface.
         name: The id of the message.
         role: Its role.
-        parts: What it consists of.
-        fields: Its further fields, which the interface gets back.
+        parts: Its parts.
+        fields: Its other fields, which the interface gets back.
         parent: Its parent.
     """
     content: list[Part] = []
@@ -79,12 +79,12 @@ def drafts_of_message(
 
 
 def _as_read_again(role: str, part: Part) -> Part:
-    """Return a part as it is found in the message that is recorded: blocks have no place for some facts."""
+    """Return a part as it is read from the recorded message, since blocks cannot hold all of its fields."""
     return parts_of({"role": role, "content": [block_of(part)]})[0]
 
 
 def result_draft(result: Result, *, message: str, parent: str | None) -> Draft:
-    """Return a draft of the result of a call, under an id made of those of message and call."""
+    """Return a draft of the result of a call; its id is made of the ids of message and call."""
     payload = {"role": "tool", "tool_call_id": result.call, "content": result.output}
     failed = {"is_error": True} if result.is_error else {}
     return Draft(role="tool", payload={**payload, **failed}, id=f"{message}/{result.call}", parent=parent)

@@ -1,7 +1,7 @@
 """Conversations as `UIMessage[]` of the AI SDK (`useChat`), and back.
 
-A message of a model is one UI message, and the results of its calls are in the parts that call. Back, each result
-becomes a message of its own behind it, as model APIs want them.
+A message of a model becomes one UI message, whose tool parts contain the results of its calls. In the other direction,
+each result becomes a message of its own behind it, as model APIs require.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BLOCK: Final = "data-block"
 
 
 def messages_of(said: Sequence[Said]) -> list[dict[str, Any]]:
-    """Return a conversation, which is given from its beginning on."""
+    """Return a conversation; `said` has to start at its beginning."""
     results = Results(said)
     found = []
     for each in said:
@@ -54,7 +54,7 @@ def drafts_of(messages: Iterable[Any]) -> list[Draft]:
     """Return drafts of messages: each is the parent of the next, and the first one continues where it is appended.
 
     Raises:
-        UsageError: One of them is no UI message with an id.
+        UsageError: An item is not a UI message with an id.
     """
     drafts: list[Draft] = []
     for message in messages:
@@ -63,10 +63,10 @@ def drafts_of(messages: Iterable[Any]) -> list[Draft]:
 
 
 def draft_of(message: Any, *, parent: str | None) -> list[Draft]:
-    """Return a message and, behind it, the results of its calls.
+    """Return drafts of a message and, behind it, of the results of its calls.
 
     Raises:
-        UsageError: It is no UI message with an id.
+        UsageError: It is not a UI message with an id.
     """
     if not isinstance(message, Mapping) or not isinstance(parts := message.get("parts"), list):
         raise UsageError("a UI message is an object with `parts`", kind=Kind.MESSAGE)
@@ -105,7 +105,7 @@ def _ended(result: Result | None) -> dict[str, Any]:
 
 
 def _read(part: Mapping[str, Any]) -> Part | None:
-    """Return what the content has for a part; None if models have no word for it."""
+    """Return the content part for a UI part; None if model APIs have none."""
     kind = part.get("type")
     if kind == "text" and isinstance(text := part.get("text"), str):
         return Text(text)
