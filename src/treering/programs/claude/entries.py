@@ -44,7 +44,7 @@ BRIEF_TEXT_BYTES_MAX: Final = 200
 """The most bytes of titles and tags in a brief; the payload has the whole text."""
 
 _HERE: Final = "$"
-"""A mark in the `source` of a draft: the draft itself has the field's value. It is put before texts that begin with it."""
+"""A mark in the `source` of a draft: the draft has the field's value. Texts that begin with it get another one."""
 _WORD_CHARACTERS_MAX: Final = 64
 _RESERVED: Final = frozenset(
     {"card", "damage", "exported", "import", "label", "link", "origin", "place", "status", "title", "usage"}

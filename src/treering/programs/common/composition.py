@@ -112,7 +112,7 @@ class _Composer:
         self._hang: dict[str, str | None] = {}
         """By entry that is a parent: its nearest ancestor that is a node, found from the first node below it."""
         self._back: dict[str | None, str | None] = {}
-        """By note that an export wrote and an import read: its parent in the file, or `_NOWHERE` if there are several."""
+        """By note that an export wrote and an import read: its parent in the file; `_NOWHERE` if there are several."""
         self._first: dict[str, str] = {}
         """By node that is written as several entries: the first of these entries."""
         self._settings = InForce(view)

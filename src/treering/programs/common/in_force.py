@@ -21,7 +21,7 @@ Settings: TypeAlias = dict[str, object]
 
 
 class InForce:
-    """The settings in force at each node. First use computes them from all nodes; only records of Treering need them."""
+    """The settings in force at each node, computed from all nodes on first use. Only Treering's records need them."""
 
     def __init__(self, view: View) -> None:
         self._view = view

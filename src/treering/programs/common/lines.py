@@ -29,7 +29,7 @@ import msgspec
 from treering.format.nesting import LEVELS_MAX, fold, is_deeper
 
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The longest line that is read. Session files of 200 MB are known; a file with one endless line must not fill memory."""
+"""The longest line that is read. Session files of 200 MB are known, but one endless line must not fill memory."""
 DEPTH_MAX: Final = LEVELS_MAX
 """The greatest nesting depth of a record; importers add a few levels before it is stored."""
 EXCERPT_BYTES: Final = 60
@@ -156,7 +156,7 @@ class _Ahead:
         """NUL bytes before the last line, which are not part of it."""
 
     def line(self, size: int, number: int, offset: int) -> bytes:
-        """Return the next line, at most `size` bytes of it; empty at the end, and if a compressed file is damaged there.
+        """Return the next line, at most `size` bytes of it; empty at the end, and where a compressed file is damaged.
 
         Only the last byte of a long run of NUL bytes is part of the line: a sparse file may be of any size.
         """

@@ -124,7 +124,7 @@ class Memo:
         raise KeyError(name)
 
     def each(self, table: str) -> Iterator[tuple[str, object]]:
-        """Yield all facts of a table in the order in which they were added, including facts that were replaced later."""
+        """Yield all facts of a table in the order in which they were added, including facts that were replaced."""
         for number, page in enumerate(self.contents.pages):
             if page.table == table:
                 yield from self._page(number).items()
@@ -166,7 +166,7 @@ class Recalled(MutableMapping[str, V]):
         Args:
             memo: The memo with the facts.
             table: The name of the table.
-            decoder: A decoder of their type. Make it at import: two threads that make one concurrently crash msgspec.
+            decoder: A decoder of their type. Make it at import: msgspec crashes if two threads make one concurrently.
         """
         self.new: dict[str, V] = {}
         """Facts that are not in the memo."""

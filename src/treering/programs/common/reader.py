@@ -195,7 +195,7 @@ class Reader:
         self.chain = Chain(header.session_id, linear=header.version < dialect.linear_below)
         self.version = header.version
         self.numbered: list[str] = []
-        """Ids by the number that version 1 gives to entries: the header is 0, and lines that pi cannot read have none."""
+        """Ids by the number that version 1 gives to entries: the header is 0; lines that pi cannot read have none."""
         self.outside: set[str] = set()
         """Ids of entries that are not in the program's tree, and so are no parents."""
         self.has_time = True

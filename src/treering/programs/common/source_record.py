@@ -50,7 +50,7 @@ def numbered_record(draft: Draft, parent: str | None, found: Format) -> Fields:
     source = draft.source or {}
     record = object_in(as_bytes(source[RAW])) if RAW in source else found.to_record(_bare(draft), parent)
     now = found.to_record(msgspec.structs.replace(draft, source=None), parent)
-    times = {name: record[name] for name in ("timestamp",) if name in record}  # times in drafts are only exact to milliseconds
+    times = {name: record[name] for name in ("timestamp",) if name in record}  # drafts have milliseconds
     return {name: value for name, value in (record | now | times).items() if name != "firstKeptEntryIndex"}
 
 

@@ -46,8 +46,8 @@ class Composed(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[object] | None = None
     """The context at the leaf; None if it follows from the entries."""
     ambiguous: bool = False
-    """Whether several entries share one id, or form a cycle, as in the imported file: the program may then resolve paths
-    differently from the session."""
+    """Whether several entries share one id, or form a cycle, as in the imported file: the program may then resolve
+    paths differently from the session."""
 
 
 class Exporter(Protocol):

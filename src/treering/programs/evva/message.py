@@ -13,7 +13,7 @@ _GO_ONLY: Final = frozenset({"thinkingsignature", "toolcalls", "toolresults"})
 _GO_CALL: Final = {"id": "id", "name": "name", "input": "input"}
 _GO_RESULT: Final = {"id": "tool_call_id", "content": "content", "iserror": "is_error"}
 SIGNED: Final = {"ThinkingSignature": frozenset({"Thinking", "ThinkingSignature"})}
-"""The field with a signature, and the fields that belong to it."""
+"""The field with a signature, and the fields that it covers."""
 
 
 def is_of(message: Fields) -> bool:

@@ -169,7 +169,7 @@ def _is_damage(draft: Draft, kind: str) -> bool:
 
 
 def _spelled(header: Draft, messages: Sequence[object]) -> list[bytes]:
-    """Return the messages' bytes if the imported document includes messages recorded in Treering; else an empty list."""
+    """Return the messages' bytes if the imported document includes messages recorded in Treering; else no bytes."""
     source: Mapping[str, Any] = header.source or {}
     if WORDS not in source:
         return []

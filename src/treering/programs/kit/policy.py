@@ -66,7 +66,7 @@ class Kit(Walk):
         return None if read_brief(skeleton).get("kept") else Context(self.compacted(skeleton), {})
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
-        """Return the nodes recorded from the first kept one up to the compaction; without `recorded`, only the path's."""
+        """Return the nodes recorded from the first kept one to the compaction; without `recorded`, only the path's."""
         first = read_brief(path[latest]).get("kept")
         if recorded is None:
             return super().kept(path, latest, recorded)
