@@ -372,7 +372,7 @@ def _outline(tree: TreeRules | None, entry: Entry, before: list[Outline]) -> Out
 
 
 def _is_ours(problem: Problem) -> bool:
-    """Tell whether a problem is one of Treering's store and not of the file: cut or folded values, stand-ins."""
+    """Tell whether a problem concerns Treering's store and not the file: cut or folded values, stand-ins."""
     cut = problem.kind == "too_long" and not problem.message.startswith("line")
     folded = problem.kind == "nesting" and problem.message.startswith("parts")
     return cut or folded or problem.kind in ("late_note", "orphan")  # the tree is checked separately

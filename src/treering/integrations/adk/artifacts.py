@@ -37,7 +37,7 @@ _USER: Final = "user:"
 """The prefix of the names of files that belong to the user, and not to a session."""
 _BYTES: Final = "artifact-bytes"
 _REWOUND: Final = types.Blob(mime_type="application/octet-stream", data=b"")
-"""What a rewind saves in place of an artifact that did not exist yet; `load_artifact` returns None for it."""
+"""The blob that a rewind saves for an artifact that did not exist yet; `load_artifact` returns None for it."""
 
 
 class TreeringArtifactService(BaseArtifactService):
@@ -48,10 +48,10 @@ class TreeringArtifactService(BaseArtifactService):
     """
 
     def __init__(self, store: Store | AsyncStore) -> None:
-        """Nothing is read or written yet.
+        """Make a service, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it.
+            store: The store, from `treering.open`.
         """
         self._place = store.place
 

@@ -52,7 +52,7 @@ def join(root: str, state: Mapping[str, bytes]) -> Any:
 
 
 def is_of(root: str, key: str) -> bool:
-    """Tell whether a key is the root, or one that `split` makes below it."""
+    """Tell whether a key is the root, or a key that `split` makes below it."""
     return key == root or key.startswith(root + "/")
 
 

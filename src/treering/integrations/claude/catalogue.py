@@ -117,7 +117,7 @@ def _recorded_ms(reader: Reader | None) -> int:
 
 
 def summaries(rows: Sequence[Listed], prefix: str, *, appends: bool) -> Steps[list[tuple[Listed, dict[str, Any]]]]:
-    """Return the summaries of transcripts; none for one that is too large for a card, or was never made."""
+    """Return the summaries of transcripts; a summary that is too large for a card, or was never made, is left out."""
     cards: dict[str, Card | None] = {}
     closed, open_ones = [row for row in rows if not row.lags], [row for row in rows if row.lags]
     for row, card in zip(closed, (yield from _cards([row.card for row in closed], prefix)), strict=True):
@@ -133,7 +133,7 @@ def summaries(rows: Sequence[Listed], prefix: str, *, appends: bool) -> Steps[li
 
 
 def _opened(rows: Sequence[Listed], prefix: str, *, appends: bool) -> Steps[list[Reader | None]]:
-    """Read sessions as they are now; None for one that cannot be read."""
+    """Read sessions as they are now; None for a session that cannot be read."""
     opened: list[Reader | None] = []
     for start in range(0, len(rows), CARDS_AT_ONCE_MAX):
         part = rows[start : start + CARDS_AT_ONCE_MAX]

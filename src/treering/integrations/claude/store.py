@@ -173,7 +173,7 @@ class TreeringSessionStore(SessionStore):
                     raise
 
     def _opened(self, key: SessionKey, address: Address, entries: Sequence[Entry]) -> _Open:
-        """Return the transcript, opened if necessary; one call uses it at a time."""
+        """Return the transcript, opened if necessary; only one call may use it at a time."""
         with self._mutex:
             if self._pid != os.getpid():  # a forked process opens its own
                 self._open.clear()

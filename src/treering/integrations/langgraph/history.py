@@ -22,7 +22,7 @@ PAGE_MAX: Final = 512
 
 
 class Wanted(NamedTuple):
-    """Which checkpoints a list shows."""
+    """The conditions on the checkpoints of a list."""
 
     ns: str | None
     id: str | None

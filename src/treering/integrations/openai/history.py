@@ -133,7 +133,7 @@ def replace(
         writer: The session.
         expected: The nodes of the last items.
         new: The items that replace them.
-        expired: Tells of an item at the beginning of the history whether to remove it as well.
+        expired: Returns whether an item at the beginning of the history is removed as well.
     """
     drafts, done = list(map(draft_of, new)), [False]
 

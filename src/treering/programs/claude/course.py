@@ -80,7 +80,7 @@ class Course:
 
         Args:
             new_id: Makes ids for entries without an id, or with one that was used before.
-            entry_at: Returns an earlier entry by its place in the file, to compare it with one that has its `uuid`.
+            entry_at: Returns an earlier entry by its place in the file, to compare it with an entry of the same `uuid`.
         """
         self._new_id = new_id
         self._entry_at = entry_at
@@ -214,7 +214,7 @@ class Course:
         return Spot(name, before.above, note=False, traits=traits)
 
     def _is_again(self, entry: Mapping[str, object], own: str, before: Step) -> bool:
-        """Tell whether an entry repeats another one: a node with its `uuid` has the same parent."""
+        """Tell whether an entry repeats an earlier entry: a node with its `uuid` has the same parent."""
         if own not in self._runs or own in self._renamed:
             return False
         return is_unlinked(entry) or before.parent == text_of(entry.get("parentUuid")) != own

@@ -51,7 +51,7 @@ _RESERVED: Final = frozenset(
 )
 """Kinds of notes with a meaning in Treering; an unknown type of the same name must not get that meaning."""
 _WORDED: Final = {"system": ("subtype",), "attachment": ("attachment", "type"), "progress": ("data", "type")}
-"""By type of note: the path to a word that tells its subtype."""
+"""By type of note: the path to a word for its subtype."""
 _NO_MODEL: Final = "<synthetic>"
 """The model in messages that the program made up; messages about errors are shown and not sent."""
 _OF_PROGRAM: Final = re.compile(

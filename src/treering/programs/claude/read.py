@@ -1,7 +1,7 @@
 """Session files of Claude Code, and of its SDK.
 
     <home>/.claude/projects/<folder>/<session>.jsonl
-    <home>/.claude/projects/<folder>/<session>/subagents/agent-<id>.jsonl, and agent-<id>.meta.json beside it
+    <home>/.claude/projects/<folder>/<session>/subagents/agent-<id>.jsonl, and agent-<id>.meta.json
 
 `treering.programs.claude.entries` turns entries into records, and `treering.programs.claude.course` finds their
 parents; `docs/reference/programs/claude.md` lists the repairs. This module handles the peculiarities of these files:
@@ -460,6 +460,6 @@ def encode(record: Mapping[str, object]) -> bytes:
     return encode_javascript(record)
 
 
-def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # the draft's source has the parent
+def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # what it names is in the draft's source
     """Return the entry from which a draft was made."""
     return write_entry(draft)

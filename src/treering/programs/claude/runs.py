@@ -34,7 +34,7 @@ class RecalledRuns:
     """The runs in a memo, and later runs."""
 
     def __init__(self, memo: Memo) -> None:
-        """Read nothing yet."""
+        """Make the table, without reading anything."""
         self._kept: Recalled[Run] = Recalled(memo, "runs", _RUN)
         self.runs: dict[str, Run] = {}
         """The runs that were read from the memo or are newer, by first node: these may have changed."""
@@ -50,7 +50,7 @@ class RecalledNames(MutableMapping[str, Run]):
     """The runs of nodes or of ids of answers: from a memo, with later changes."""
 
     def __init__(self, memo: Memo, table: str, runs: RecalledRuns) -> None:
-        """Read nothing yet.
+        """Make the table, without reading anything.
 
         Args:
             memo: The memo.

@@ -1,7 +1,7 @@
 """The settings in force at each node of a session.
 
 The entry of a node depends on them, for example on the model that gave an answer. The settings at the node count, not
-those at the session's head: otherwise the next export would write the entry differently.
+the settings at the session's head: otherwise the next export would write the entry differently.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class ImportSource(Protocol):
     def records(self) -> Iterator[tuple[Entry | None, list[Draft]]]:
         """Yield every record of the file, in its order, with its drafts; each call reads the file again.
 
-        The header, and bytes without a record, have None in place of an entry. The last draft of an entry is its own;
-        drafts before it are stand-ins.
+        The header, and bytes without a record, have None instead of an entry. The last draft of an entry is the entry's
+        own; drafts before it are stand-ins.
         """
 
     def drafts(self) -> Iterator[Draft]:

@@ -81,4 +81,4 @@ def is_copied(brief: Mapping[str, object]) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) in (int, float) and -_LARGEST < value < _LARGEST  # type: ignore[operator]  # a number, by the check before it
+    return type(value) in (int, float) and -_LARGEST < value < _LARGEST  # type: ignore[operator]  # a number by now

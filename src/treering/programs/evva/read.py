@@ -91,7 +91,7 @@ def detect(head: bytes) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> EvvaSource:  # noqa: ARG001
-    """Open a session file of evva, compressed by gzip or not. evva keeps no parts beside its files.
+    """Open a session file of evva, compressed by gzip or not. evva keeps no parts in separate files.
 
     Raises:
         UsageError: The file is empty, no such document, too large, or has a newer version.

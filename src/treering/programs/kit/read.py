@@ -77,7 +77,7 @@ def _is_of_kit(record: Fields) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> LinesSource:  # noqa: ARG001
-    """Open a session file of kit, compressed by gzip or not. kit keeps no parts beside its files.
+    """Open a session file of kit, compressed by gzip or not. kit keeps no parts in separate files.
 
     Raises:
         UsageError: The file is empty, or its first JSON object is no session header.

@@ -73,7 +73,7 @@ def _is_of_operator(record: Fields) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> ImportSource:  # noqa: ARG001
-    """Open a session file of Operator, compressed by gzip or not. Operator keeps no parts beside its files.
+    """Open a session file of Operator, compressed by gzip or not. Operator keeps no parts in separate files.
 
     Raises:
         UsageError: The file is empty, encrypted, or its first JSON object is no session header.

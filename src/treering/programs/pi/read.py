@@ -53,7 +53,7 @@ def detect(head: bytes) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> LinesSource:  # noqa: ARG001
-    """Open a session file of pi, compressed by gzip or not. pi keeps no parts beside its files.
+    """Open a session file of pi, compressed by gzip or not. pi keeps no parts in separate files.
 
     Raises:
         UsageError: The file is empty, or its first JSON object is no session header.
