@@ -1,4 +1,4 @@
-"""Exporters: sessions written as files of other programs, in which these continue, and as pages for browsers."""
+"""Exporters: they write sessions as files that other programs continue, and as pages for browsers."""
 
 from treering.exporters.export import Exported, export
 from treering.exporters.install import installed_path

@@ -1,8 +1,8 @@
 """Write a session as a file of another program.
 
 Rule: a file exists whole and verified, or not at all. It is written under a temporary name and read again as its
-program would read it; its entries, its labels, the leaf and the context there must be those of the session. Only then
-it is renamed.
+program would read it. Its entries, its labels, the leaf and the context at the leaf must be those of the session. Only
+then is it renamed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[LeftOut]
     """Records that the format cannot hold."""
     same_context: bool
-    """The program sends the same context to the model as the session; otherwise `left_out` says why not."""
+    """Whether the program sends the same context to the model as the session; otherwise `left_out` has the reasons."""
 
 
 def export(
@@ -91,7 +91,7 @@ def export(
 
 
 def _write_parts(place: Path, program: str, composed: Composed) -> Iterator[Path]:
-    """Write parts that the program keeps in files of their own; yield the new files."""
+    """Write parts that the program keeps in separate files; yield the new files."""
     folder = blobs_folder(program, place)
     if not composed.parts or folder is None:
         return
@@ -126,7 +126,7 @@ def _check(view: View, file: FileOutline, composed: Composed, expected: list[str
     if composed.entry_ids is not None and file.version > 1:
         _require("entries", _named(composed.entry_ids), _named(file.entry_ids))
     if composed.labels is not None and by_name:
-        # The store cuts labels to the limit of a brief; imported ones are written whole.
+        # The store cuts labels to the limit of a brief; imported labels are written whole.
         labels = {name: label[: len(composed.labels.get(name, label))] for name, label in file.labels.items()}
         _require("labels", composed.labels, labels)
     shown = [name for name in file.shown() if name not in composed.pieces]
@@ -141,7 +141,7 @@ def _check(view: View, file: FileOutline, composed: Composed, expected: list[str
 
 
 def _unread(file: FileOutline) -> list[LeftOut]:
-    """Return the program's own entries that it cannot read: with them it loses their ancestors."""
+    """Return the program's own entries that it cannot read: it loses their ancestors as well."""
     rules = file.rules
     if rules.reads is None:
         return []
@@ -163,7 +163,7 @@ def _unseen(composed: Composed, expected: list[str]) -> list[LeftOut]:
 
 
 def _otherwise(view: View, expected: list[str]) -> list[LeftOut]:
-    """Count the messages that the program sends and the session does not, and the other way round."""
+    """Count the messages that only the program sends, and those that only the session sends."""
     here, there = {item.node for item in view.recorded_context}, set(expected)
     counts = {_MISSED: len(here - there), _ADDED: len(there - here)}
     return [LeftOut("message", count, reason, seen=True) for reason, count in counts.items() if count]
@@ -182,7 +182,7 @@ def _require(what: str, expected: object, got: object) -> None:
 
 
 def _expected(reader: Readable, policy: str) -> Steps[list[str]]:
-    """The nodes in the context by the policy of the program, edits included."""
+    """Return the nodes in the context by the policy of the program, including edits."""
     index = yield from reader.replica.index()
     context = find_policy(policy).build(index.graph.path(reader.replica.state.tip), index.graph)
     context = yield from reader.content.edited(Context(context.items, context.settings))

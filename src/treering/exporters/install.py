@@ -1,4 +1,4 @@
-"""Where to export a session so that its program lists it."""
+"""Choose the file to which a session is exported so that the program lists it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from treering.programs.formats import FilingLocator, Locator, find_format, find_
 from treering.session.state import ORIGIN
 
 FILES_MAX: Final = 1000
-"""Most files of a program that are opened to find its folder about a working directory."""
+"""The most files of a program that are opened to find its folder for a working directory."""
 
 
 def installed_path(
@@ -29,8 +29,8 @@ def installed_path(
 ) -> Path:
     """Return the file to which a session is exported so that the program lists it.
 
-    A session that was imported from the program's own folder goes back to its file. Another one gets a file of its own
-    where the program looks for sessions about its folder.
+    A session that was imported from the program's own folder is exported to its file. Any other session gets a new file
+    where the program looks for sessions of the same working folder.
 
     Args:
         view: The session.
@@ -39,7 +39,7 @@ def installed_path(
         environ: The environment, which may name other places.
 
     Raises:
-        UsageError: The session is about no folder, or it is not known how the program names the folder for it.
+        UsageError: The session has no working folder, or it is not known how the program names its folder for that.
     """
     locator = find_locator(format)
     roots = locator.folders(home, environ)
@@ -68,7 +68,7 @@ def installed_path(
 
 
 def _beside(locator: Locator, roots: list[Path], program: str, filed: Filed) -> Path:
-    """The file beside one of the program's own sessions about the same folder."""
+    """Return a file next to one of the program's own sessions of the same working folder."""
     for path in islice((path for root in roots if root.is_dir() for path in locator.find(root)), FILES_MAX):
         try:
             cwd = find_format(program).open_source(path).header.cwd

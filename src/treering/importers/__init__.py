@@ -1,4 +1,4 @@
-"""Importers: session files of other programs, read as drafts, and as these programs see them."""
+"""Importers: they read session files of other programs as drafts, and in the way of these programs."""
 
 from treering.importers.discovery import Folder, Recent, discover, find_sessions, recent
 from treering.importers.file_importer import FileImporter, ImportResult

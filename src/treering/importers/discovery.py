@@ -1,7 +1,6 @@
-"""Find the session files that other programs left on this computer.
+"""Find the session files of other programs on this computer.
 
-Rule 1: names and times are checked first, and the beginnings of files only where these are not enough. Only the result
-is read whole.
+Rule 1: names and times are checked first, and the headers of files only if these are not enough.
 Rule 2: nothing is written, and a folder that cannot be read is skipped.
 """
 
@@ -22,9 +21,9 @@ from treering.programs.common.source import find_files
 from treering.programs.formats import Breadcrumb, Breadcrumbs, detect_format, find_format, find_locator, unit_of
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
-"""Names of session files end like this in all formats that are known."""
+"""The endings of the names of session files in all known formats."""
 HEADS_MAX: Final = 1000
-"""Most files to open in search of the last session about a folder, newest first."""
+"""The most files to open in search of the newest session of a working folder, newest first."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -34,15 +33,15 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     folder: str
     sessions: int
-    """Files that may be sessions, by their names."""
+    """The number of files whose names may be those of sessions."""
     bytes: int
     newest: str | None = None
     newest_ms: int | None = None
-    """When the newest file was written, in milliseconds since 1970."""
+    """The time at which the newest file was written, in milliseconds since 1970."""
 
 
 class Recent(msgspec.Struct, frozen=True, kw_only=True):
-    """The last session of another program about a folder."""
+    """The newest session of another program in a working folder."""
 
     program: str
     path: str
@@ -50,7 +49,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     """Its id in the file."""
     modified_ms: int
     breadcrumb: bool = False
-    """A program noted it for this terminal."""
+    """Whether a program recorded it as the session of this terminal."""
 
 
 def find_sessions(
@@ -59,14 +58,14 @@ def find_sessions(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[Path | StoredFolder]:
-    """Yield the files below a folder that may be sessions, and the folders that are, by their names.
+    """Yield the files and folders below a folder whose names may be those of sessions.
 
-    A file yields itself, or the folder whose session it is part of.
+    A file yields itself, or the folder of the session to which it belongs.
 
     Args:
         place: A folder, a file, or the URL of a bucket; in a bucket only sessions that are folders are found.
-        format: Only files that may be of this format.
-        storage_options: For a URL: options of the client.
+        format: Yield only files that may have this format.
+        storage_options: Options of the client, for a URL.
 
     Raises:
         NotFoundError: There is no such file or folder.
@@ -85,7 +84,7 @@ def _no_unit(_path: str) -> str | None:
 
 
 def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:
-    """Return the folders with sessions that the known programs use, as far as they exist.
+    """Return the existing folders in which the known programs keep sessions.
 
     Args:
         home: The user's home.
@@ -101,12 +100,12 @@ def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:
 
 
 def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[tuple[str, Breadcrumb]]:
-    """Return the sessions that terminals had open, newest first, with the names of the programs that recorded it."""
+    """Return the sessions that terminals had open, newest first, with the names of the programs that recorded them."""
     return [(name, crumb) for name, found in _noting() for crumb in found.breadcrumbs(home, environ)]
 
 
 def _noting() -> Iterator[tuple[str, Breadcrumbs]]:
-    """The programs that record which session a terminal has open."""
+    """Yield the programs that record which session a terminal has open."""
     found = ((name, find_locator(name)) for name in known_programs())
     return ((name, cast(Breadcrumbs, each)) for name, each in found if hasattr(each, "breadcrumb"))
 
@@ -120,16 +119,16 @@ def recent(
     after_ms: int | None = None,
     known: Callable[[Path], bool] = lambda _: False,
 ) -> Recent | None:
-    """Return the last session of any program about a folder; None if there is none.
+    """Return the newest session of any program whose working folder is `cwd`; None if there is none.
 
-    If a program recorded which session this terminal had open in the folder, that is its last session.
+    If a program recorded which session this terminal had open in the folder, that counts as the program's last session.
 
     Args:
-        cwd: The folder.
+        cwd: The working folder.
         home: The user's home.
         environ: The environment.
-        tty: Path of the terminal's device, if there is one.
-        after_ms: Only files that were written after this time, in milliseconds since 1970.
+        tty: The path of the terminal's device, or None.
+        after_ms: Consider only files that were written after this time, in milliseconds since 1970.
         known: Tells whether a file can be skipped.
     """
     crumbs = ((name, found.breadcrumb(home, environ, tty)) for name, found in _noting())
@@ -157,7 +156,7 @@ def recent(
 
 
 def _claims(home: Path, environ: Mapping[str, str]) -> dict[Path, list[str]]:
-    """Folders and the programs that use them: one environment variable may give two programs the same folder."""
+    """Return folders with the programs that use them: an environment variable may give two programs the same folder."""
     load_installed()
     claims: dict[Path, list[str]] = {}
     for name in known_programs():
@@ -171,7 +170,7 @@ def _in(folder: Path) -> Iterator[Path]:
 
 
 def _folder(name: str, folder: Path, only: str | None) -> Folder:
-    """Count the sessions of a program; only those of `only`, if other programs use the folder as well."""
+    """Count the sessions of a program; with `only`, since other programs use the folder too, only its sessions."""
     count = size = newest_ns = 0
     newest: Path | None = None
     for path in find_locator(name).find(folder):
@@ -199,7 +198,7 @@ def _is_of(path: Path, name: str) -> bool:
 
 
 def _look(path: Path, name: str | None, modified_ms: int, cwd: Path | None) -> Recent | None:
-    """Return the session that the beginning of a file describes, if it is about the folder."""
+    """Return the session that the beginning of a file describes, if its working folder is `cwd`."""
     try:
         found = find_format(name) if name is not None else detect_format(path)
         header = found.open_source(path).header

@@ -1,16 +1,16 @@
 """Import files of other programs into a store, and update sessions whose files grew.
 
 Rule 1: a file with the size and time that its card states is not opened.
-Rule 2: the new records of a file that has grown are added. If the session was continued here meanwhile, they become a
-branch, and the current head stays.
+Rule 2: the new records of a file that has grown are added. If the session was continued in Treering since the last
+import, they become a branch, and the current head stays.
 Rule 3: a file that no longer begins with the imported records is another session. It is refused, or imported under
 another name on request.
-Rule 4: records that were made here and came into the file by an export are not recorded a second time. If the session's
-head has not moved since the export, it follows the program. Messages without ids are recognised by their contents, see
-`treering.importers.matching`.
+Rule 4: records that were made in Treering and came into the file by an export are not recorded a second time. If the
+session's head has not moved since the export, it follows the program. Messages without ids are recognised by their
+contents, see `treering.importers.matching`.
 Rule 5: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
-`<id>-3`, ... The name is stored with the path, so it stays the same on later imports. A session read from a pipe has no
-path: it is recognised by its records alone.
+`<id>-3`, ... The name is stored with the path, so it stays the same on later imports. A session that is read from a
+pipe has no path: it is recognised only by its records.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from treering.store.options import LoadFacts
 from treering.transcript.node import Draft
 
 DRAFTS_AT_ONCE = 256
-"""Records of a file that has grown, per append."""
+"""The records per append, for a file that has grown."""
 TITLE_BYTES_MAX = 200
-"""The card is read by every list and must stay small; the note of the import has the whole title."""
+"""The most bytes of a title on the card, which every list reads; the note of the import has the whole title."""
 
 Outcome = Literal["new", "updated", "unchanged", "copy"]
 
@@ -60,17 +60,17 @@ class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     """`copy`: another file with the same records was imported as `session`."""
     records: int = 0
-    """The number of new ones."""
+    """The number of new records."""
     branch: str = ""
     """The head of the new records, if the session was continued on another branch."""
     problems: list[Problem] = []
 
 
 class FileImporter:
-    """Imports files into one store. It reads all cards once to learn what was imported before.
+    """Imports files into one store. It reads all cards once to find the earlier imports.
 
-    Use one for many files: it is made with one LIST and a ranged GET for each session. Memory grows by about a kilobyte
-    for each session that was imported.
+    Use one importer for many files: making it takes one LIST and a ranged GET for each session. It takes about a
+    kilobyte of memory for each imported session.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class FileImporter:
         """Read the cards of the store.
 
         Args:
-            store: Where sessions are made.
-            project: Of new sessions.
-            policy: Chooses what the model sees in new sessions; by default the one of the program.
-            looks: Where the progress of reading large files is kept; by default in the user's cache folder.
+            store: The store in which sessions are made.
+            project: The project of new sessions.
+            policy: The policy of new sessions; by default that of the program.
+            looks: The stored progress of reading large files; by default in the user's cache folder.
         """
         self._store = store
         self._looks = looks or Looks()
@@ -100,16 +100,16 @@ class FileImporter:
     # imported files
 
     def origin(self, session: str) -> Origin | None:
-        """Return the file of which a session was made."""
+        """Return the file from which a session was imported; None if there is none."""
         return self._origins.get(session)
 
     def find(self, path: str | os.PathLike[str]) -> Origin | None:
-        """Return the last import from a path."""
+        """Return the last import from a path; None if there is none."""
         session = self._by_path.get(name_of_path(path))
         return self._origins[session] if session is not None else None
 
     def is_unchanged(self, path: str | os.PathLike[str]) -> bool:
-        """Tell whether a file was imported and has the same size and time now."""
+        """Tell whether a file was imported and still has the same size and time."""
         origin = self.find(path)
         return origin is not None and (origin.size, origin.mtime_ns) == stat_of(path)
 
@@ -136,22 +136,22 @@ class FileImporter:
         again: bool = False,
         progress: Progress | None = None,
     ) -> ImportResult:
-        """Import a file, or what is new in it.
+        """Import a file, or its new records if it was imported before.
 
         Args:
-            path: The file, compressed by gzip or not; of some programs a folder or its URL. It is never written. What
-                comes out of a pipe goes on with the session of its id if it begins with that.
-            format: The name of its format; by default it is told by the content.
+            path: The file, compressed by gzip or not; for some programs a folder or its URL. It is never written. Data
+                from a pipe continue the session with the same id if they begin with its records.
+            format: The name of its format; by default it is detected from the content.
             of: The format itself, if it is not registered.
-            name: Of the session; by default its id in the file, or that with a number if the name is taken.
-            again: Make another session of a file that was rewritten since it was imported.
-            progress: Told how many records of a new session are done.
+            name: The name of the session; by default its id in the file, with a number if that name is taken.
+            again: Make another session from a file that was rewritten since it was imported.
+            progress: Called with the number of records of a new session that are done.
 
         Raises:
-            UsageError: It is no session file of a format that is known.
+            UsageError: It is no session file of a known format.
             NotFoundError: There is no such file.
             AccessError: The file may not be read.
-            ConflictError: The file was rewritten (kind `rewritten`), or there is another session of that name.
+            ConflictError: The file was rewritten (kind `rewritten`), or another session has that name.
             SessionHeldError: Another process has the session open.
         """
         pipe = Path(path) if is_stream(path) else None
@@ -187,7 +187,7 @@ class FileImporter:
         return taken or self._import_new(self._free_name(name or file.source.header.session_id), file, progress)
 
     def _require_same(self, name: str, file: OpenedFile) -> Origin | None:
-        """The origin of the session of a given name, if there is one; it must be of this file."""
+        """Return the origin of the session with a given name, which must be this file; None for a new name."""
         if name not in self._names:
             return None
         known = self._origins.get(name)
@@ -200,7 +200,7 @@ class FileImporter:
         return known
 
     def _elsewhere(self, file: OpenedFile) -> Origin | None:
-        """A session with the id of the file and the same first records, whose own file is gone or equal."""
+        """Find a session with the id of the file and the same first records, whose own file is missing or equal."""
         for session in self._by_id.get(file.source.header.session_id, ()):
             origin = self._origins[session]
             if file.is_of(origin) and (not file.name or origin.path != file.name):
@@ -255,7 +255,7 @@ class FileImporter:
         return ImportResult(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
 
     def _read_to(self, origin: Origin, file: OpenedFile, reading: Reading) -> Origin:
-        """The origin to store when a file was read to its end."""
+        """Return the origin to store after a file was read to its end."""
         header = file.source.header
         if reading.look is not None:
             self._looks.keep(Path(file.path), reading.look)
@@ -278,7 +278,7 @@ class FileImporter:
     # new records of a file
 
     def _update(self, known: Origin, file: OpenedFile) -> ImportResult | None:
-        """Record the new records of a file; None if it does not begin with the recorded ones."""
+        """Record the new records of a file; None if the file does not begin with the recorded ones."""
         source = file.source
         if file.name not in (known.path, "") and _exists(known):
             same = Reading(source).begins_with(known)
@@ -328,7 +328,7 @@ class FileImporter:
     # parents
 
     def link_parents(self) -> int:
-        """Link sessions with their parents that were imported after them; return how many were linked."""
+        """Link sessions with parents that were imported after them; return the number of linked sessions."""
         linked = 0
         for origin in [*self._origins.values()]:
             parent = self._parent_of(origin) if origin.parent and origin.parent_session is None else None
@@ -339,13 +339,13 @@ class FileImporter:
                 with self._store.session(origin.session, create=False) as session:
                     session.perform(record_foreign, [origin_note(found.facts)])
             except TreeringError:
-                continue  # it is open elsewhere, or damaged; the next import tries again
+                continue  # another process has it open, or it is damaged; the next import tries again
             self._origins[origin.session] = found
             linked += 1
         return linked
 
     def _parent_of(self, origin: Origin) -> str | None:
-        """The session made of the file that is named as parent: by its path, its id, or the name of its file."""
+        """Return the session of the file that is named as parent: by its path, its id, or its file name."""
         if not origin.parent:
             return None
         folder = os.path.dirname(origin.path)
@@ -369,14 +369,14 @@ def _all_drafts(reading: Reading) -> Iterator[Draft]:
 
 
 def _is_export_of(session: Session, source: ImportSource) -> bool:
-    """Tell whether a file holds records that were made here, and so is an export of the session."""
+    """Tell whether a file holds records that were made in Treering, and so is an export of the session."""
     names = {draft.id for _, drafts in source.records() for draft in drafts if _is_ours(draft.id)}
     known = len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
     return known or _only_amended(session, source)
 
 
 def _only_amended(session: Session, source: ImportSource) -> bool:
-    """Tell whether a file has all nodes of a session and differs only in messages that were amended here."""
+    """Tell whether a file has all nodes of a session and differs only in messages that were amended in Treering."""
     left = {node.id: node.amended for node in session.nodes()}
     if not any(left.values()):
         return False
@@ -386,20 +386,20 @@ def _only_amended(session: Session, source: ImportSource) -> bool:
 
 
 def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, list[str | None]]:
-    """Record new records in parts, each with its position in the file, so that a kill in between does no harm.
+    """Record new records in parts, each with its position in the file, so that a kill between two parts does no harm.
 
     Args:
-        session: Where they are recorded.
-        known: What was read of the file before.
+        session: The session.
+        known: The origin that the last import stored.
         reading: The file, from the end of the last reading.
-        all_new: No record was read before; otherwise records that are recorded already are skipped.
+        all_new: Whether all records are new; otherwise records that are recorded already are skipped.
 
     Returns:
-        The number of records; and where the session stood when it was exported to the file, if it was.
+        The number of records; and the session's node when it was exported to the file, if it was.
     """
     done, stands, newest = 0, dict[str, str | None](), known.leaf
     spending = Spending(lambda: told_in(session, known.leaf))
-    again = not all_new or hasattr(reading.source, "closing")  # records there may be part of an earlier ending
+    again = not all_new or hasattr(reading.source, "closing")  # new records may be part of an earlier ending
     for part in reading.parts(DRAFTS_AT_ONCE):
         ours = [draft for draft in part if _is_ours(draft.id)]
         new = session.perform(missing, [draft for draft in part if not _is_piece(draft.id)]) if again or ours else part
@@ -422,7 +422,7 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
 
 
 def _back(draft: Draft, after: str | None) -> Draft:
-    """Return the note about one that was recorded here and came back as an entry: where that stands in the file."""
+    """Return a note with the place in the file of a note that was recorded in Treering and exported as an entry."""
     links = {name: target for name, target in (draft.links or {}).items() if name == "source_parent"}
     links |= {"parent": draft.parent} if isinstance(draft.parent, str) else {}
     links |= {"after": after} if after is not None else {}
@@ -430,7 +430,10 @@ def _back(draft: Draft, after: str | None) -> Draft:
 
 
 def _place(draft: Draft, *, here: bool) -> str | None:
-    """Where a session stood that ends in an entry: there, or, as it is none here, at what that hangs on or names."""
+    """Return the node of a session that ends with an entry: a recorded node itself, else the node or note above it.
+
+    For a note that names the leaf, it is the note's target.
+    """
     if draft.type == "node":
         return draft.id if here else draft.parent if isinstance(draft.parent, str) else None
     return draft.target if draft.kind == "leaf" else (draft.links or {}).get("source_parent")
@@ -445,7 +448,7 @@ def _is_piece(name: str | None) -> bool:
 
 
 def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
-    """Record the ending of a program's session, and return its new records."""
+    """Record the final state of a program's session, and return its new records."""
     drafts = closing_of(source)
     new = session.perform(missing, drafts) if drafts else []
     if new:
@@ -454,7 +457,7 @@ def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
 
 
 def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
-    """Changes in a file besides its records: the header, which some programs rewrite, and damage at the end."""
+    """Return drafts for other changes of a file: of the header, which some programs rewrite, and damage at the end."""
     drafts: list[Draft] = []
     header = reading.source.header
     if reading.header != known.header:
@@ -467,7 +470,7 @@ def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
 
 
 def _free_head(session: Session, name: str) -> str:
-    """A free name for the head of another program: that of its format, or that with a number."""
+    """Return a free name for the head of another program: the name of its format, with a number if that is taken."""
     return (
         name
         if name not in session.heads
@@ -480,5 +483,5 @@ def _exists(origin: Origin) -> bool:
 
 
 def _id_in(path: str) -> str:
-    """The id in the name of a file that begins with a time, as pi and its relatives name theirs."""
+    """Return the id in the name of a file that begins with a time, as in pi and similar programs."""
     return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").rpartition("_")[2]

@@ -24,7 +24,7 @@ from treering.programs.common.spool import settled
 from treering.programs.common.tree_rules import TreeRules, whole_document
 
 _GZIP: Final = 31
-"""Tells zlib to write a header and an end as gzip does."""
+"""Makes zlib write a header and a trailer like gzip."""
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 
     diagnosis: Diagnosis
     path: str
-    """The copy."""
+    """The path of the copy."""
     entries: int
     bytes: int
 
@@ -111,10 +111,10 @@ class _TreeRepair:
                 return name
 
     def _resolved(self) -> list[str | None]:
-        """The parents by their new ids: after the second entry with an id, the id means that entry."""
+        """Return the parents by their new ids: after the second entry with an id, the id refers to that entry."""
         names: dict[str, str] = {}
         self._names = list[dict[str, str]]()
-        """By entry: the ids of the file that mean an entry with a new id there."""
+        """By entry: the ids in the file that refer to an entry with a new id at that place."""
         parents: list[str | None] = []
         for at, entry in enumerate(self._entries):
             named = entry.parent or entry.above
@@ -128,12 +128,12 @@ class _TreeRepair:
     # parents
 
     def _named_by_damage(self) -> dict[str, str | None]:
-        """Ids of lost entries and their parents, as far as the damaged bytes show them."""
+        """Return the ids of lost entries with their parents, if the damaged bytes show them."""
         found = (names_in(raw, self._rules) for _, raw in self._parsed.lost)
         return {pair[0]: pair[1] for pair in found if pair is not None}
 
     def _attach(self, at: int, lost: str) -> str | None:
-        """Report an entry with a lost parent, and return a new one: the same for all children of the lost entry."""
+        """Report an entry with a lost parent, and return a new parent: the same for all children of the lost entry."""
         if lost not in self._attached:
             self._attached[lost] = self._above_damage(lost) or self._before(at)
         entry, parent = self._entries[at], self._attached[lost]
@@ -144,7 +144,7 @@ class _TreeRepair:
         return parent
 
     def _above_damage(self, lost: str) -> str | None:
-        """The nearest existing ancestor of a lost entry by what damaged bytes show."""
+        """Return the nearest existing ancestor of a lost entry, from ids in the damaged bytes."""
         seen: set[str] = set()
         name: str | None = lost
         while name is not None and name not in self._places and name not in seen:
@@ -153,7 +153,7 @@ class _TreeRepair:
         return name if name is not None and name in self._places else None
 
     def _before(self, at: int) -> str | None:
-        """The last entry of the conversation before the nearest damage above, or else before this entry."""
+        """Return the last entry of the conversation before the nearest earlier damage, else before this entry."""
         cut = max((place for place, _ in self._parsed.lost if place <= at), default=at) or at
         for place in chain(range(cut - 1, -1, -1), range(at - 1, cut - 1, -1)):
             if self._is_attachable(place, at) and not self._is_below(place, at):
@@ -161,7 +161,7 @@ class _TreeRepair:
         return None
 
     def _is_attachable(self, place: int, at: int) -> bool:
-        """Tell by their types whether an entry may be the parent of another."""
+        """Tell by their types whether an entry may be the parent of another entry."""
         entry, below = self._entries[place], self._entries[at]
         if entry.type in self._unattachable or (self._rules.loose and not entry.id):
             return False
@@ -189,7 +189,7 @@ class _TreeRepair:
                 at = self._places.get(self._parents[at] or "")
             if at is not None and at in path:
                 self._break(min([*path][[*path].index(at) :]))
-            done.update(path)  # `|=` with keys would make another set of all
+            done.update(path)  # `|=` with keys would copy the whole set
 
     def _break(self, at: int) -> None:
         entry = self._entries[at]
@@ -202,7 +202,7 @@ class _TreeRepair:
     # records
 
     def _look_at_type(self, entry: Outline) -> None:
-        """Report an unknown type, and what the copy has in its place."""
+        """Report an unknown type, and its replacement in the copy."""
         if entry.type in self._rules.types:
             return
         carrier = self._rules.carrier
@@ -236,7 +236,7 @@ class _TreeRepair:
         return self._carried(entry, record)
 
     def _carried(self, entry: Entry, record: Fields) -> Fields:
-        """Wrap a record of a type that the program refuses in one that it accepts."""
+        """Wrap a record of a type that the program refuses in a record that it accepts."""
         carrier = self._rules.carrier
         if carrier is None or entry.type in self._rules.types:
             return record
@@ -247,7 +247,7 @@ class _TreeRepair:
 
 
 def _merged(record: Fields, changed: Fields) -> Fields:
-    """Change fields of a record; a new id or parent comes after the type. No parent is null."""
+    """Change fields of a record; a new id or parent comes after the type. A missing parent is written as null."""
     missing = {name: value for name, value in changed.items() if name not in record}
     kept = {name: changed.get(name, value) for name, value in record.items()}
     if not missing:
@@ -257,14 +257,14 @@ def _merged(record: Fields, changed: Fields) -> Fields:
 
 
 def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diagnosis:  # noqa: A002
-    """Return what is wrong with a session file, which is not changed.
+    """Return the problems of a session file, which is not changed.
 
     Args:
         path: The file, compressed by gzip or not, or a pipe.
-        format: Its format; by default it is told by the content, also if the header is lost.
+        format: Its format; by default it is detected from the content, even if the header is lost.
 
     Raises:
-        UsageError: It is no session file of a format that is known.
+        UsageError: It is no session file of a known format.
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
@@ -283,15 +283,15 @@ def repair(
     *,
     format: str | None = None,  # noqa: A002
 ) -> Repaired:
-    """Write a repaired copy of a session file beside it; the file itself is not touched.
+    """Write a repaired copy of a session file; the file itself is not changed.
 
     Args:
         path: The file.
         out: The copy, compressed if its name ends in `.gz`; it must not exist.
-        format: Its format; by default it is told by the content, also if the header is lost.
+        format: The file's format; by default it is detected from the content, even if the header is lost.
 
     Raises:
-        UsageError: It is no session file of a format that is known, or `out` exists.
+        UsageError: It is no session file of a known format, or `out` exists.
         ConflictError: Nothing of the conversation is left.
         CorruptError: The copy failed its verification and was removed; please report this.
     """
@@ -306,7 +306,7 @@ def repair(
         beside, size = _write_beside(target, _pieces(made))
         try:
             _check(beside, made, place)
-            os.link(beside, target)  # fails if the file was made meanwhile
+            os.link(beside, target)  # fails if another process made the file
         except FileExistsError as error:
             raise UsageError(f"file exists already. path={str(target)!r}", kind=Kind.FILE) from error
         finally:
@@ -341,7 +341,7 @@ def _lines(made: Plan) -> Iterator[bytes]:
 
 
 def _write_beside(target: Path, data: Iterable[bytes]) -> tuple[Path, int]:
-    """Write a temporary file beside the target, compressed if the target is; return it and its uncompressed size."""
+    """Write a temporary file next to the target, compressed if the target is; return it and its uncompressed size."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
     packer, size = zlib.compressobj(level=9, wbits=_GZIP) if target.suffix == ".gz" else None, 0
     try:

@@ -1,10 +1,10 @@
 """Files whose messages have no ids: recorded messages are recognised by their contents.
 
 evva writes its whole document each time, and an export writes the context at the session's head. So such a file begins
-with a context that the session has had, and the messages after it are new ones of the program.
+with a context that the session has had, and the messages after it are new messages of the program.
 
-Rule: of the nodes at which the session or the program may have been, the one whose context is the longest beginning of
-the file counts. The rest of the file descends from it. A file that begins with no such context was rewritten.
+Rule: the session and the program may have been at several nodes. The node whose context is the longest beginning of the
+file counts, and the rest of the file descends from it. A file that begins with no such context was rewritten.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class NamelessSource(ImportSource, Protocol):
 
     @staticmethod
     def word(message: object) -> Fields:
-        """Return a message in the shape of its program; equal for messages with the same contents."""
+        """Return a message in the format of its program; equal for messages with the same contents."""
 
     @staticmethod
     def write(message: Fields) -> bytes:
-        """Return a message in that shape as its program writes it."""
+        """Return the bytes that the program writes for a message in that format."""
 
 
 def is_nameless(source: ImportSource) -> TypeGuard[NamelessSource]:
@@ -50,12 +50,12 @@ def is_nameless(source: ImportSource) -> TypeGuard[NamelessSource]:
 
 
 class Match(NamedTuple):
-    """The part of a file that is recorded in a session, and where."""
+    """The part of a file that is recorded in a session, and its place there."""
 
     node: str | None
     """The session's node when the file was written."""
     names: list[str]
-    """The nodes of its first messages."""
+    """The nodes of the file's first messages."""
     said: list[Fields]
     """The messages of these nodes."""
     graph: Graph
@@ -71,11 +71,11 @@ def find_match(
         writer: The session.
         source: The file.
         entries: Its messages.
-        policy: That of the program.
+        policy: The policy of the program.
         known: The earlier import of the file.
 
     Returns:
-        The longest match, of several the one at the session's head; None if the file begins with no context.
+        The longest match, with preference for the session's head; None if the file begins with no context.
     """
     index = yield from writer.replica.index()
     graph = index.graph
@@ -97,8 +97,8 @@ def find_match(
 def _places(writer: Writer, index: Index, known: Origin) -> list[str | None]:
     """Return the nodes at which an export may have been written, or the program may have been; the head first.
 
-    Since the last import these are new nodes, their parents, and the nodes of checkpoints, beginning with the last one
-    before the import.
+    These are the heads and leaves, the nodes recorded since the last import and their parents, and the nodes of
+    checkpoints, beginning with the last checkpoint before that import.
     """
     graph, checkpoints = index.graph, index.all_checkpoints.values()
     new = [row for row in graph if (time_of(row.id) or 0) >= known.imported_ms]
@@ -120,10 +120,10 @@ def matched(session: Session, source: ImportSource, policy: str, known: Origin) 
     """Return a reading of a file that gives its messages the ids of a session's nodes; None without a match.
 
     Args:
-        session: The session made of the file.
-        source: The file; one whose entries have ids is not matched.
-        policy: That of its program.
-        known: The earlier import of it.
+        session: The session of the file.
+        source: The file; a file whose entries have ids is not matched.
+        policy: The policy of its program.
+        known: The earlier import of the file.
     """
     if not is_nameless(source):
         return None
@@ -138,7 +138,7 @@ class Matched(Reading):
     source: NamelessSource
 
     def __init__(self, source: NamelessSource, entries: Sequence[Entry], match: Match) -> None:
-        """Read the header, and name all messages."""
+        """Read the header, and give all messages their ids."""
         super().__init__(source)
         self._match = match
         self._new = self._free_names(source.header)

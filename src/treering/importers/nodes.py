@@ -1,6 +1,6 @@
-"""The nodes made of the entries of a session file, for policies.
+"""The nodes of the entries of a session file, for policies.
 
-Memory: an id and some machine words per node. `Skeleton`s are made on access.
+Each node takes an id and a few machine words of memory. `Skeleton`s are made on access.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NO_BRIEF = b"{}"
 
 
 class Nodes:
-    """All nodes of a file, in its order. See `Recorded`."""
+    """All nodes of a file, in its order; it implements `Recorded`."""
 
     def __init__(self) -> None:
         self.index: dict[str | None, int] = {}
-        """By id of an entry: the position of the last one that has it. An empty id is no id."""
+        """By id: the position of the last entry that has it. An empty id is no id."""
         self.entry_ids: list[str | None] = []
         self._starts = array("q", [0])
         self._entries = array("q")
@@ -36,14 +36,14 @@ class Nodes:
         self._links: list[dict[str, str] | None] = []
         self._briefs: list[bytes] = []
         self._named: dict[str, int] = {}
-        """Nodes by their ids, except those with the id of their entry."""
+        """Rows of nodes by id, except nodes with the id of their entry."""
 
     def add(self, name: str | None, drafts: Iterable[Draft]) -> None:
         """Add the drafts of the next entry.
 
         Args:
             name: The id of the entry.
-            drafts: Only nodes are added.
+            drafts: The drafts of the entry; only nodes are added.
         """
         at = len(self.entry_ids)
         if name and (before := self._of_entry(self.index.get(name), name)) is not None:
@@ -75,7 +75,7 @@ class Nodes:
         self._entries.append(at)
 
     def of_entry(self, at: int) -> range:
-        """The rows of the entry at a position: none or one, or two if there is a stand-in."""
+        """Return the rows of the entry at a position: none or one, or two if there is a stand-in."""
         return range(self._starts[at], self._starts[at + 1])
 
     def _of_entry(self, at: int | None, name: str) -> int | None:
@@ -83,17 +83,17 @@ class Nodes:
         return next((row for row in rows if self._ids[row] == name), None)
 
     def row(self, node: str) -> int | None:
-        """The row of a node; None if there is no such node."""
+        """Return the row of a node; None if there is no such node."""
         row = self._named.get(node)
         return row if row is not None else self._of_entry(self.index.get(node), node)
 
     def place(self, node: str) -> int | None:
-        """The position of the entry of a node; None if there is no such node."""
+        """Return the position of the entry of a node; None if there is no such node."""
         row = self.row(node)
         return None if row is None else self._entries[row]
 
     def place_of(self, node: str) -> int:
-        """The position of the entry of an existing node."""
+        """Return the position of the entry of an existing node."""
         place = self.place(node)
         if place is None:
             raise KeyError(node)
@@ -114,8 +114,8 @@ class Nodes:
     def path(self, places: Iterable[int]) -> Rows:
         """Return the nodes of a path of entries, from a root on.
 
-        If two entries have the id from which a compaction keeps, the program takes the later. Here they are two nodes,
-        and compactions before the later one in the file name the earlier.
+        If two entries have the id of a compaction's first kept entry, the program takes the later one. Here they are
+        two nodes, and compactions before the later one in the file name the earlier. So their briefs are changed.
         """
         rows = array("q", (row for place in places for row in self.of_entry(place)))
         compactions = [row for row in rows if self._kinds[row] == "compaction"]
@@ -136,7 +136,7 @@ class Rows(Sequence[Skeleton]):
     """Some of the nodes of a file."""
 
     def __init__(self, nodes: Nodes, rows: Sequence[int], changed: Mapping[int, Skeleton]) -> None:
-        """Take the rows of nodes, in order, and the nodes that differ on this path."""
+        """Make the sequence from rows of nodes, in order, and the skeletons that differ on this path."""
         self._nodes = nodes
         self._rows = rows
         self._changed = changed

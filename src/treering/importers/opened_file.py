@@ -15,10 +15,10 @@ def open_file(place: Path | StoredFolder, of: Format | None, name: str | None, p
     """Open a file.
 
     Args:
-        place: Where it is.
-        of: Its format, if it is not a registered one.
-        name: Else the name of its format; by default the format is detected.
-        pipe: The pipe from which it was copied, if it was.
+        place: The file or folder.
+        of: Its format, if that is not registered.
+        name: The name of its format, if `of` is None; by default the format is detected.
+        pipe: The pipe from which the file was copied, or None.
     """
     stat = stat_of(place) if pipe is None else (0, 0)
     found = of or (find_format(name) if name is not None else detect_format(place))
@@ -33,19 +33,19 @@ class OpenedFile:
     ) -> None:
         self.path = path
         self.name = name_of_path(path) if lasts else ""
-        """Empty for a pipe, which can be read only once."""
+        """The path as text; empty for a pipe, which can be read only once."""
         self.stat = stat
-        """Size and time from before it was opened, so that a later growth is noticed."""
+        """Size and time from before the file was opened, so that later growth is noticed."""
         self.format = found
         self.source = source
 
     def growth(self, looks: Looks, units_max: int = 0) -> Growth | None:
-        """Return where to continue reading, after at most so many records; None: at the beginning."""
+        """Return the reading that continues after at most `units_max` records; None: read from the beginning."""
         path, source = self.path, self.source
         lasts = self.name and isinstance(path, Path) and grows(source)
         return looks.growth(Path(path), source.header.format, units_max) if lasts else None
 
     def is_of(self, origin: Origin) -> bool:
-        """Tell by the header whether it is the same session."""
+        """Tell by the header whether it is the session of an origin."""
         header = self.source.header
         return (origin.format, origin.id) == (header.format, header.session_id)

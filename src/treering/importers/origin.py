@@ -1,10 +1,10 @@
-"""The origin of a session: the file it was imported from, and how much of it was read.
+"""The origin of a session: the file from which it was imported, and how much of the file was read.
 
-It is stored as a note of the kind `origin`, and so on the card: a list of sessions shows which files have changed,
-without a read of any session. The store is the only record of what was imported.
+It is stored as a note of the kind `origin`, and so also on the card: a list of sessions shows which files have changed,
+without reading any session. Imports are recorded only in the store.
 
 Rule 1: a file is identified by its records and not by its bytes, since programs rewrite their headers in place. A file
-has grown if it begins with the records that were read.
+has grown if it begins with the records that were read before.
 Rule 2: a torn record at the end of a file is kept, but does not count as read: its program may be writing it.
 """
 
@@ -32,45 +32,45 @@ KIND = "origin"
 _DIGEST_BYTES = 16
 _SPEAKERS = frozenset({"user", "assistant"})
 _SECONDS_MAX = 100_000_000_000
-"""A number of seconds is below it until the year 5138, one of milliseconds above it since 1973."""
+"""A smaller time is in seconds, until the year 5138; a larger one is in milliseconds, since 1973."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file of another program at the time it was read."""
 
     session: str
-    """The session made of it. In a copy or fork this is the name of the original session."""
+    """The session that was imported from it. In a copy or fork this is the name of the original session."""
     format: str
     id: str
     """The session's id in the file."""
     path: str
-    """Absolute, or a URL."""
+    """The absolute path or the URL."""
     size: int = 0
-    """Bytes; 0 while only part of the file is recorded."""
+    """The size in bytes; 0 while only a part of the file is recorded."""
     mtime_ns: int = 0
     units: int = 0
-    """Records read, without the header."""
+    """The number of records read, without the header."""
     digest: str = ""
     """A hash chain over these records, so that hashing can continue after any of them."""
     header: str = ""
-    """Digest of the header."""
+    """The digest of the header."""
     tail: str = ""
-    """Digest of the damage at the end, if there is any."""
+    """The digest of the damage at the end; empty if there is none."""
     leaf: str | None = None
     """The program's current node."""
     head: str = ""
     """The head for the program's node, if the session was continued on another branch."""
     active_ms: int | None = None
-    """When the program was last active, in milliseconds since 1970."""
+    """The time at which the program was last active, in milliseconds since 1970."""
     parent: str = ""
     """The parent session that the file names: an id or a path."""
     parent_session: str | None = None
-    """The session made of that, if it is known."""
+    """The session of that parent, if it is known."""
     imported_ms: int = 0
 
     @property
     def facts(self) -> dict[str, object]:
-        """As it is stored."""
+        """The stored form."""
         return fields_of(msgspec.to_builtins(self))
 
 
@@ -80,7 +80,7 @@ _decoder = msgspec.json.Decoder(
 
 
 def origin_of(info: SessionInfo) -> Origin | None:
-    """Return the file of which a session was made; None if there is none, or the session is a copy."""
+    """Return the file from which a session was imported; None if there is none, or the session is a copy."""
     try:
         origin = msgspec.convert(info.extra.get(KIND), _decoder.type)
     except msgspec.ValidationError:
@@ -103,7 +103,7 @@ class Reading:
 
         Args:
             source: The file.
-            growth: Where to begin; earlier records count as read.
+            growth: The place to begin at; earlier records count as read.
         """
         self.source = source
         program = part_of(source.header.format, "read")
@@ -111,7 +111,7 @@ class Reading:
         self.units = 0
         self.active_ms = _updated(source)
         self.look: Look | None = None
-        """The progress to store for the next reading; valid at the end."""
+        """The look to store for the next reading; valid at the end."""
         self._growth = growth
         self._records = source.records(growth) if growth is not None and grows(source) else source.records()
         _, self.header_drafts = next(self._records)
@@ -136,7 +136,7 @@ class Reading:
 
     @property
     def digest(self) -> str:
-        """Of the records read so far."""
+        """The digest of the records read so far."""
         return self._digest.hex()
 
     def begins_with(self, origin: Origin) -> bool:
@@ -152,7 +152,7 @@ class Reading:
         return next(self._units, None) is None
 
     def parts(self, drafts_min: int) -> Iterator[list[Draft]]:
-        """Yield the drafts of the remaining records, so many at a time; `units` is updated."""
+        """Yield the drafts of the remaining records, at least `drafts_min` at a time; `units` is updated."""
         part: list[Draft] = []
         for drafts in self._units:
             part += drafts
@@ -183,7 +183,7 @@ class Reading:
         self._look()
 
     def _look(self) -> None:
-        """Complete the stored progress with the counts of this reading; there is none while damage is pending."""
+        """Complete the new look with the counts of this reading; there is no look while damage is pending."""
         if self._growth is None or (taken := self._growth.taken) is None:
             return
         self._growth = None
@@ -195,7 +195,7 @@ class Reading:
         self.units += 1
         raw = _raw_of(drafts) if entry is None else entry.raw
         names = repr([draft.id for draft in drafts]).encode()
-        # SHA-256 has instructions of its own in most processors
+        # most processors have instructions for SHA-256
         self._digest = sha256(b"%b %d %b%b" % (self._digest, len(raw), names, raw)).digest()[:_DIGEST_BYTES]
         if entry is not None and (time := _activity(drafts[-1], every=self._every)) is not None:
             self.active_ms = max(time, self.active_ms or time)
@@ -208,13 +208,13 @@ def _is_torn(draft: Draft) -> bool:
 
 
 def _raw_of(drafts: list[Draft]) -> bytes:
-    """The identity of a record that is no entry: its bytes, and the ids of its drafts."""
+    """Return the identity of a record that is no entry: its bytes, and the ids of its drafts."""
     raw = [(draft.kind, draft.payload, _unframed(draft)) for draft in drafts]
     return values.encode([raw, *(draft.id for draft in drafts)]) + b"\n"
 
 
 def _unframed(draft: Draft) -> dict[str, object] | None:
-    """The source of a record without the bytes after its line, which change when a file grows."""
+    """Return the source of a record without the bytes around its line, which change when a file grows."""
     return {name: value for name, value in (draft.source or {}).items() if name not in FRAMING} or None
 
 
@@ -233,13 +233,13 @@ def _activity(draft: Draft, *, every: bool) -> int | None:
 
 
 def _updated(source: ImportSource) -> int | None:
-    """Return the time of the last change that a file states."""
+    """Return the time of the last change that a file states; None if it states none."""
     stamp = source.header.extra.get("updated_at")
     return rfc3339.read_time(stamp) or times.read_time(stamp)
 
 
 def stat_of(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return size and time of a file, or those of all files in a folder and of the newest; zeros if it is gone."""
+    """Return size and time of a file; of a folder, the size of all files and the newest time; zeros if none exists."""
     try:
         folder = folder_at(path)
         if folder is not None:

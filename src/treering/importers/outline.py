@@ -1,6 +1,6 @@
-"""A session file without its messages: ids, labels, and which entries a model sees.
+"""A session file without its messages: ids, labels, and the entries that a model sees.
 
-Memory: ids, and the facts that policies need of an entry. All else is read again, one entry at a time.
+In memory are only ids, and the facts about entries that policies need. All else is read again, one entry at a time.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class FileOutline:
 
         Args:
             path: The file.
-            format: Of the file.
-            ids: The ids that its entries should have; equal ones are replaced by those of the entries, to share memory.
+            format: The format of the file.
+            ids: The ids that its entries should have. Equal ids are replaced by the entries' objects, to save memory.
 
         Raises:
             UsageError: It is no session file of this format.
@@ -47,7 +47,7 @@ class FileOutline:
         ids = ids or []
         for entry, drafts in self._source.records():
             if entry is not None:
-                # equal texts are in memory once
+                # share equal texts
                 shared = last is not None and entry.parent == last.id
                 self._parents.append(last.id if shared and last is not None else entry.parent)
                 at = len(self.entry_ids)
@@ -58,7 +58,7 @@ class FileOutline:
                 last = entry
         self.version = self._source.header.version
         self.leaf = self._source.leaf if self._format.RULES.leaf_told else self._format.restore([last] if last else [])
-        """The entry at which the program would continue; None is the place before the first one."""
+        """The entry at which the program would continue; None is the place before the first entry."""
 
     def _take_label(self, entry: Entry) -> None:
         kind, target, text = self._format.RULES.label or ("", "", "")
@@ -67,7 +67,7 @@ class FileOutline:
 
     @property
     def rules(self) -> Rules:
-        """Of its program."""
+        """The rules of its program."""
         return self._format.RULES
 
     @property
@@ -100,7 +100,7 @@ class FileOutline:
         return self._nodes.index.get(self.leaf) if self.leaf is not None else None
 
     def _places(self, at: int | None) -> array[int]:
-        """The positions of the entries from a root to the one at `at`."""
+        """Return the positions of the entries from a root to the entry at `at`."""
         path, passed = array("q"), bytearray(len(self.entry_ids))
         while at is not None and not passed[at]:
             passed[at] = True

@@ -1,14 +1,14 @@
 """A parsed session file of another program, to find damage in it and to write a copy that the program opens.
 
-Rule 1: the file is never written. A copy counts as written when it was read again, has every record, and is not
+Rule 1: the file is never written. A copy counts as written once it was read again, has every record, and is not
 damaged.
 Rule 2: nothing is invented. Records are kept byte for byte, except a missing or duplicate id, a lost parent, and bytes
 that are not UTF-8.
 Rule 3: an entry whose parent is lost gets a new parent where the conversation was cut off:
-  - if the damaged bytes still say that they were the parent, below the parent that they name;
-  - else below the last entry in front of the nearest damage above it;
-  - else below the last entry in front of it.
-  An entry there is one of the conversation: not a label, a name or the like, and not itself below the lost one.
+  - if the damaged bytes show that they were the parent, below the parent that they name;
+  - else below the last entry before the nearest earlier damage;
+  - else below the last entry before it.
+  Only entries of the conversation count: no label, name or similar entry, and no descendant of the entry itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from treering.transcript.node import Draft
 Severity = Literal["damage", "oddity", "harmless"]
 
 ENTRIES_GUESSED: Final = 20
-"""Without a header, the format is detected by so many records at the beginning."""
+"""The number of records at the beginning from which the format is detected if there is no header."""
 PADDING: Final = b"\0 \t\r\n"
 
 _SEVERITIES: Final[dict[str, Severity]] = {
@@ -55,7 +55,7 @@ _SEVERITIES: Final[dict[str, Severity]] = {
     ),
     **dict.fromkeys(("separator", "surrogate", "number"), "harmless"),
 }  # fmt: skip
-"""By kind; all other kinds are oddities: the program reads such a file, perhaps in another way."""
+"""Severities by kind; all other kinds are oddities: the program reads such a file, perhaps differently."""
 _LINE_ENDS: Final = {"\u2028": "U+2028", "\u2029": "U+2029", "\x85": "U+0085"}
 _SURROGATE: Final = re.compile(
     rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|"
@@ -71,16 +71,16 @@ class FileFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One problem of a file."""
 
     line: int
-    """Counted from 1; 0 is the file as a whole."""
+    """The number of the line, from 1; 0 is the file as a whole."""
     offset: int
-    """Of the byte where it begins, in the uncompressed file."""
+    """The offset of its first byte in the uncompressed file."""
     kind: str
     severity: Severity
-    """`damage`: the program loses something by it, or does not open the file. `oddity`: it is unusual. `harmless`: it
-    is valid, though some readers fail on it."""
+    """`damage`: the program loses data because of it, or does not open the file. `oddity`: it is unusual. `harmless`:
+    it is valid, though some readers fail on it."""
     message: str
     remedy: str = ""
-    """How a repaired copy differs."""
+    """The change in a repaired copy."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,12 +91,12 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     session: str
     entries: int
-    """Records of the conversation that can be read."""
+    """The number of readable records of the conversation."""
     findings: list[FileFinding]
 
     @property
     def damaged(self) -> bool:
-        """Whether something is lost, or will be if the program opens the file."""
+        """Whether data are lost, or will be if the program opens the file."""
         return any(finding.severity == "damage" for finding in self.findings)
 
 
@@ -104,20 +104,20 @@ class Outline(msgspec.Struct, frozen=True, gc=False):
     """The facts of an entry that decide its place in the tree; for a long file these take most of the memory."""
 
     id: str
-    """As it says; empty if it does not."""
+    """The id that it states; empty if it states none."""
     parent: str
-    """As it says; empty if it does not."""
+    """The parent that it names; empty if it names none."""
     above: str
-    """The entry that readers take for its parent, where it names none."""
+    """The entry that readers take as its parent if it names none."""
     type: str
     lane: tuple[object, ...]
-    """See `TreeRules`."""
+    """The values of the fields in `TreeRules.lane`."""
     line: int
     offset: int
 
 
 class ParsedFile:
-    """The tree of a file: ids and the like, without payloads."""
+    """The tree of a file: ids and similar facts, without payloads."""
 
     def __init__(self, path: Path, found: Format) -> None:
         self.path = path
@@ -128,20 +128,20 @@ class ParsedFile:
         self.header_offset: int | None = None
         """The offset of the header, if it is not the first record."""
         self.front = b""
-        """A line to put in front, with that header or a new one."""
+        """A line to put at the beginning, with that header or a new one."""
         self.blobs: Path | None = None
         self.slot = b""
         self.version = 0
         self.session = ""
         self.entries: list[Outline] = []
-        """`each_entry` reads them again."""
+        """The outlines of its entries; `each_entry` reads the entries again."""
         self.lost: list[tuple[int, bytes]] = []
         """Bytes without a record, each with the number of entries before them."""
         self.findings: list[FileFinding] = []
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """Its problems."""
+        """The problems of the file."""
         return Diagnosis(
             path=str(self.path),
             format=self.format.NAME,
@@ -162,15 +162,15 @@ def _finding(line: int, offset: int, kind: str, message: str, remedy: str = "") 
 
 
 def examine(path: Path, format: str | None = None, beside: Path | None = None) -> ParsedFile:  # noqa: A002
-    """Read a file and take it apart; the tree is not looked at yet.
+    """Read a file and parse it; the tree is not checked yet.
 
     Args:
         path: The file.
         format: Its format; by default it is detected.
-        beside: The file beside which its program keeps large parts, if `path` is a copy of that.
+        beside: The file near which its program keeps large parts, if `path` is a copy of that file.
 
     Raises:
-        UsageError: It is no session file of a format that is known.
+        UsageError: It is no session file of a known format.
     """
     head = _head(path)
     found = find_format(format) if format is not None else _format_of(path, head)
@@ -219,7 +219,7 @@ def _is_blank(path: Path) -> bool:
 
 
 def _format_of(path: Path, head: bytes) -> Format:
-    """The format of a file; without a header that of its entries, and for an empty file by its name."""
+    """Return the format of a file; without a header that of its entries, and for an empty file by its name."""
     try:
         return detect_format(path)
     except UsageError as error:
@@ -235,7 +235,7 @@ def _format_of(path: Path, head: bytes) -> Format:
 
 
 def _like_entries(path: Path) -> str | None:
-    """The format of the first records, if they are entries, or a header in the wrong place."""
+    """Return the format of the first records, if they are entries or a header in the wrong place; else None."""
     records = list(_first_records(path))
     if not records or not (text_at(records[0], "type") in _HEADERS or program_of_entry(records[0])):
         return None
@@ -264,7 +264,7 @@ def _is_record(value: Fields) -> bool:
 
 
 def _header(parsed: ParsedFile) -> Fields:
-    """A header for a file without one in front: one from further down, or a new one."""
+    """Return a header for a file that does not begin with one: a later header of the file, or a new one."""
     made = _made(parsed)
     header = _displaced(parsed, made["type"])
     if header is None:
@@ -277,7 +277,7 @@ def _header(parsed: ParsedFile) -> Fields:
 
 @contextmanager
 def _opened(parsed: ParsedFile) -> Iterator[ImportSource]:
-    """Open the file, or a temporary copy of it with a header in front."""
+    """Open the file, or a temporary copy of it that begins with a header."""
     if not parsed.front:
         yield parsed.format.open_source(parsed.path, blobs=parsed.blobs)
         return
@@ -311,7 +311,7 @@ def _displaced(parsed: ParsedFile, header_type: object) -> Fields | None:
 
 
 def _made(parsed: ParsedFile) -> Fields:
-    """A new header for a file that has none; without a folder, since the file names none."""
+    """Return a new header for a file that has none; without a folder, since the file names none."""
     time = parsed.format.RULES.time
     first = next((record for record in _first_records(parsed.path) if time in record), {})
     name = parsed.path.name.removesuffix(".gz").removesuffix(".jsonl")
@@ -321,7 +321,7 @@ def _made(parsed: ParsedFile) -> Fields:
 
 
 def _read(parsed: ParsedFile, source: ImportSource) -> None:
-    """Read a whole file; places are those in the file without the header put in front."""
+    """Read a whole file; places are those in the file without the header that was added."""
     strays: set[int] = set()
     header = source.header
     parsed.version, parsed.session = header.version, header.session_id
@@ -346,7 +346,7 @@ def _read(parsed: ParsedFile, source: ImportSource) -> None:
 
 
 def _records(parsed: ParsedFile, source: ImportSource, strays: set[int]) -> Iterator[tuple[Entry | None, list[Draft]]]:
-    """Yield the records of a file with their places; the offsets of misplaced ones are added to `strays`."""
+    """Yield the records of a file with their places; the offsets of misplaced records are added to `strays`."""
     shift = len(parsed.front)
     for entry, drafts in source.records():
         if entry is None:
@@ -359,7 +359,7 @@ def _records(parsed: ParsedFile, source: ImportSource, strays: set[int]) -> Iter
 
 
 def _outline(tree: TreeRules | None, entry: Entry, before: list[Outline]) -> Outline:
-    """Return the outline of an entry. It shares equal texts with the entry before."""
+    """Return the outline of an entry. It shares equal texts with the outline of the entry before."""
     if tree is None:
         return Outline("", "", "", "", (), entry.line, entry.offset)
     own, parent = text_at(entry.record, tree.id), text_at(entry.record, tree.parent)
@@ -372,7 +372,7 @@ def _outline(tree: TreeRules | None, entry: Entry, before: list[Outline]) -> Out
 
 
 def _is_ours(problem: Problem) -> bool:
-    """Tell whether a problem is one of our store and not of the file: cut or folded values, stand-ins."""
+    """Tell whether a problem concerns Treering's store and not the file: cut or folded values, stand-ins."""
     cut = problem.kind == "too_long" and not problem.message.startswith("line")
     folded = problem.kind == "nesting" and problem.message.startswith("parts")
     return cut or folded or problem.kind in ("late_note", "orphan")  # the tree is checked separately
@@ -426,7 +426,7 @@ def _bytes_of(note: Draft) -> bytes:
 
 
 def _look_at_bytes(parsed: ParsedFile, entry: Entry) -> Iterator[FileFinding]:
-    """Report parts of a record that are valid and yet stop some readers."""
+    """Report parts of a record that are valid, though some readers fail on them."""
     raw, at = entry.raw, (entry.line, entry.offset)
     refused = parsed.tree.escaped if parsed.tree else ()
     for character, name in _LINE_ENDS.items():
@@ -449,7 +449,7 @@ def _is_infinite(value: object) -> bool:
 
 
 def names_in(raw: bytes, tree: TreeRules) -> tuple[str, str | None] | None:
-    """Return the id and the parent that damaged bytes still show: those of the torn record, not of nested objects."""
+    """Return the id and the parent in damaged bytes: those of the torn record, not of nested objects; None if none."""
     text = raw.decode("utf-8", "replace")
     if text.startswith("{"):
         shown = {span.key: text[span.start : span.end] for span in members(text, 0) if span.end is not None}
@@ -461,5 +461,5 @@ def names_in(raw: bytes, tree: TreeRules) -> tuple[str, str | None] | None:
 
 
 def text_at(record: Fields, name: str) -> str:
-    """Return a field of a record if it is a text; otherwise an empty one."""
+    """Return a field of a record if it is a text; otherwise an empty text."""
     return text_of(record.get(name))

@@ -1,9 +1,9 @@
-"""A session file as its program sees it: entries, tree, paths, and the context at each entry.
+"""A session file in the way of its program: entries, tree, paths, and the context at each entry.
 
 Rule 1: files and stores share one code path. Entries become the same drafts as in a store, and go through the same
 policies and views.
-Rule 2: damage costs only the damaged entries. Entries next to it are read, also where the program loses them.
-Rule 3: nothing loops. A path ends before an entry that is on it already.
+Rule 2: only damaged entries are lost. Entries next to them are read, even if the program loses them.
+Rule 3: cycles cause no endless loop. A path ends before an entry that is on it already.
 
 The whole file is in memory. A store imports files of any size, one entry at a time.
 """
@@ -38,7 +38,7 @@ from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.transcript.node import Draft
 
 Tree = list[object]
-"""`[id, label, [children]]`, or `[id, [children]]` where the program's tree has no labels."""
+"""`[id, label, [children]]`, or `[id, [children]]` if the program's tree has no labels."""
 
 
 class ContextMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +47,9 @@ class ContextMessage(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None
     """The entry of the message; None if the program made or altered the message."""
     message: Any
-    """A JSON object, as the program sends it on."""
+    """The JSON object that the program passes on."""
     entry: str | None
-    """The entry that it comes from, also if the program made or altered it."""
+    """The entry from which the message comes, even if the program made or altered it."""
 
 
 class FileContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class FileContext(msgspec.Struct, frozen=True, kw_only=True):
 
     messages: list[ContextMessage]
     state: dict[str, object]
-    """Thinking level, model and the like, under the program's names."""
+    """Thinking level, model and other settings, under the program's names."""
 
 
 def read(
@@ -69,12 +69,12 @@ def read(
     """Read a session file of another program.
 
     Args:
-        path: The file, compressed by gzip or not, or a pipe; of some programs a folder or its URL. It is never written.
+        path: The file, compressed by gzip or not, or a pipe; for some programs a folder or its URL. It is not changed.
         format: Its format; by default it is detected.
-        blobs: The folder with the parts that the program keeps beside its files; by default where it usually is.
+        blobs: The folder with the parts that the program keeps in separate files; by default the usual folder.
 
     Raises:
-        UsageError: It is no session file of a format that is known, or not of the one named.
+        UsageError: It is no session file of a known format, or not of the given format.
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
@@ -93,7 +93,7 @@ def read(
 
 
 def _read_stream(path: Path, name: str | None, blobs: Path | None) -> SessionFile:
-    """Read a session from a pipe; its temporary copy is kept as long as the result."""
+    """Read a session from a pipe; its temporary copy exists until the result is freed."""
     kept = ExitStack()
     try:
         file = read(kept.enter_context(settled(path)), format=name, blobs=blobs)
@@ -105,7 +105,7 @@ def _read_stream(path: Path, name: str | None, blobs: Path | None) -> SessionFil
 
 
 class SessionFile:
-    """A session file, read whole."""
+    """A session file that was read as a whole."""
 
     def __init__(
         self, found: Format, source: ImportSource, read_as: Callable[[Format], SessionFile | None] | None = None
@@ -114,7 +114,7 @@ class SessionFile:
         self._read_as = read_as
         self._others: dict[str, SessionFile] = {}
         self.entries: list[Entry] = []
-        """In the order of the file; without the header, and without types that are no entries."""
+        """The entries in the order of the file, without the header and records that are no entries."""
         self._drafts: list[list[Draft]] = []
         self._header_note: Draft | None = None
         for entry, drafts in source.records():
@@ -133,7 +133,7 @@ class SessionFile:
         self._nodes: Nodes | None = None
 
     def _end(self, drafts: list[Draft]) -> None:
-        """Add the ending of a session as a last entry, though no record holds it."""
+        """Add the final state of a session as a last entry, though the file has no record for it."""
         last = self.entries[-1] if self.entries else None
         name, above, line = drafts[-1].id, last.id if last else None, last.line + 1 if last else 1
         self.entries.append(Entry(id=name, parent=above, type=drafts[-1].type, record={}, raw=b"", line=line, offset=0))
@@ -152,7 +152,7 @@ class SessionFile:
 
     @property
     def leaf(self) -> str | None:
-        """The entry at which the program would continue; None is the place before the first one."""
+        """The entry at which the program would continue; None is the place before the first entry."""
         return self._format.restore(self.entries)
 
     @property
@@ -162,7 +162,7 @@ class SessionFile:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels by entry; the last one counts, and an empty one removes it."""
+        """Labels by entry; the last label of an entry counts, and an empty one removes the label."""
         labels: dict[str, str] = {}
         if self._format.RULES.label is not None:
             kind, target, text = self._format.RULES.label
@@ -172,7 +172,7 @@ class SessionFile:
 
     @property
     def title(self) -> str:
-        """The title given last; empty if there is none."""
+        """The last title; empty if there is none."""
         if self._format.RULES.title is None:
             return self.header.title
         kind, field = self._format.RULES.title
@@ -184,18 +184,18 @@ class SessionFile:
         return next((title for title in reversed(trimmed) if title or not on_path), "")
 
     def listing(self) -> dict[str, object]:
-        """Return what the program's own list of sessions shows, under its names."""
+        """Return the facts that the program's own list of sessions shows, under its names."""
         return self._format.listing(self)
 
     # the tree
 
     def path(self, leaf: str | None) -> list[str]:
-        """Return the ids of the entries from a root to `leaf`; none if it is None or not there."""
+        """Return the ids of the entries from a root to `leaf`; empty if `leaf` is None or missing."""
         at = self._index.get(leaf) if leaf is not None else None
         return [entry.id for at in self._places(at) if (entry := self.entries[at]).id is not None]
 
     def _places(self, at: int | None) -> list[int]:
-        """The positions of the entries from a root to the one at `at`."""
+        """Return the positions of the entries from a root to the entry at `at`."""
         path: dict[int, None] = {}
         while at is not None and at not in path:
             path[at] = None
@@ -204,9 +204,9 @@ class SessionFile:
         return [*path][::-1]
 
     def tree(self) -> list[Tree]:
-        """Return the roots with all below them, as the program's own tree has them.
+        """Return the roots with their descendants, like the program's own tree.
 
-        Of two entries with one id, the later takes the places of both.
+        If two entries have one id, the later entry takes the places of both.
         """
         rules = self._format.RULES
         roots: list[int] = []
@@ -223,13 +223,13 @@ class SessionFile:
         return self._grow(self._ordered(roots) if rules.roots_ordered else roots, below)
 
     def _above(self, entry: Entry) -> int | None:
-        """The position of the entry's parent; None if it is a root, or its own parent."""
+        """Return the position of the entry's parent; None if it is a root, its own parent, or the parent is missing."""
         if entry.parent is None or entry.parent == entry.id:
             return None
         return self._index.get(entry.parent)
 
     def _ordered(self, places: list[int]) -> list[int]:
-        """Order entries by time as JavaScript does: an invalid time is neither before nor after another."""
+        """Order entries by time like JavaScript: an invalid time is neither before nor after another time."""
         rules = self._format.RULES
         moment = rules.moment
         if moment is None:
@@ -261,22 +261,22 @@ class SessionFile:
                 stack.extend((child, children) for child in reversed(below.get(at, ())))
         return grown
 
-    # what the model sees
+    # messages for the model
 
     def context(self, leaf: str | None, policy: str | None = None) -> FileContext:
-        """Return what goes to the model at an entry.
+        """Return the messages that go to the model at an entry.
 
         Args:
-            leaf: The entry; None is the place before the first one. For a missing entry the result is that of the
-                program: the context of the last entry of the file, or none.
-            policy: By default that of the newest version of the program. With the policy of another program the file is
-                read as that program reads it, if it can: pi and oh-my-pi read each other's files.
+            leaf: The entry; None is the place before the first entry. For a missing entry the result is that of the
+                program: the context of the last entry of the file, or an empty one.
+            policy: The policy; by default that of the newest version of the program. With the policy of another program
+                the file is read like that program reads it, if it can: pi and oh-my-pi read each other's files.
         """
         name = policy or self._format.POLICIES[0]
         return self._as_read_for(name)._shown(leaf, find_policy(name))  # noqa: SLF001  # of the same class
 
     def _as_read_for(self, policy: str) -> SessionFile:
-        """This file, or the same file as the program of the policy reads it."""
+        """Return this file, or the same file in the way of the program that has the policy."""
         owner = None if policy in self._format.POLICIES or self._read_as is None else format_with(policy)
         if owner is None or self._read_as is None:
             return self
@@ -307,9 +307,10 @@ class SessionFile:
         return FileContext(messages=messages, state=chosen.state(context.settings))
 
     def transcript(self, leaf: str | None) -> list[ContextMessage]:
-        """Return the messages that the program shows to a person at an entry, if they differ from those for the model.
+        """Return the messages that the program shows to a person at an entry.
 
-        So far only oh-my-pi shows others: also those before a compaction or a reset, and turns that failed.
+        Only oh-my-pi shows other messages than the model gets: also those before a compaction or a reset, and turns
+        that failed.
         """
         shown = f"{self._format.POLICIES[0]}-transcript"
         return self.context(leaf, shown if shown in self._format.POLICIES else None).messages

@@ -1,11 +1,11 @@
-"""What imported messages cost, as notes of usage beside them, so that a session can tell the sums.
+"""The cost of imported messages, as notes of usage, so that a session can sum them.
 
-Programs keep the usage of an answer in its message. A session adds up notes of usage. So each message that tells what
-it cost gets such a note, which says that it only repeats the message: an export leaves it out.
+Programs keep the usage of an answer in its message. A session sums notes of usage. So each message that states its
+usage gets such a note, with a mark that it only repeats the message: an export leaves the note out.
 
-Rule: an answer is counted once. Claude Code writes one as several entries, which all tell its usage, the last ones
-perhaps more of it. So its note stands behind the last of them. If the answer goes on after an earlier import, only what
-that did not know is added.
+Rule: an answer is counted once. Claude Code writes an answer as several entries, which all state its usage; the last
+entries may state more. So its note comes after the last of them. If an answer continues after an earlier import, only
+the difference is added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from treering.programs.common.usage import brief_of, usage_in
 from treering.transcript.node import Draft
 
 PAGE_ROWS: Final = 64
-"""Nodes before the end of a file among which an answer that goes on is looked for."""
+"""The number of nodes before the end of a file that are searched for an answer that continues."""
 _KINDS: Final = frozenset({"message", "compaction", "branch_summary"})
 _Numbers = dict[str, int | float]
 
@@ -30,10 +30,10 @@ class Spending:
     """Makes the notes for the messages of one file, in its order."""
 
     def __init__(self, told: Callable[[], Mapping[str, _Numbers]] = dict) -> None:
-        """Begin a file, or go on with one.
+        """Begin a file, or continue one.
 
         Args:
-            told: Returns what was recorded earlier of the last answers; called when the first answer is met.
+            told: Returns the recorded usage of the last answers; called at the end of the first answer.
         """
         self._earlier = told
         self._told: dict[str, _Numbers] | None = None
@@ -42,7 +42,7 @@ class Spending:
         """The last entry of the answer, and the usage of the answer so far."""
 
     def with_notes(self, drafts: Iterable[Draft]) -> Iterator[Draft]:
-        """Yield drafts, and behind each that completes what something cost, the note of that."""
+        """Yield drafts, and after the last draft of each cost, the note with that cost."""
         for draft in drafts:
             answer, numbers = _answer_of(draft), _spent(draft)
             if answer and answer == self._answer and self._newest is not None:
@@ -56,7 +56,7 @@ class Spending:
                 yield _note(draft, numbers, turn=_is_turn(draft))
 
     def finish(self) -> Iterator[Draft]:
-        """Yield the note of the answer that is not complete for certain yet."""
+        """Yield the note of the last answer, which may have been incomplete until now."""
         newest, self._newest = self._newest, None
         if newest is None:
             return
@@ -72,7 +72,7 @@ class Spending:
 
 
 def told_in(session: Session, node: str | None) -> dict[str, _Numbers]:
-    """Return the usage of the answers on the way to a node, by their ids."""
+    """Return the usage of the last answers on the path to a node, by their ids."""
     if node is None:
         return {}
     told: dict[str, _Numbers] = {}
@@ -88,7 +88,7 @@ def counted(source: ImportSource, view: Callable[[], View] | None = None) -> lis
 
     Args:
         source: The file.
-        view: Opens the session that was made of it earlier, as it was before anything new is recorded.
+        view: Opens the session of an earlier import of the file, before anything new is recorded.
     """
     spent = getattr(source, "spent", None)
     if spent is None:
@@ -108,7 +108,7 @@ def _spent(draft: Draft) -> _Numbers:
 
 
 def _is_turn(draft: Draft) -> bool:
-    """Tell whether it is an answer in the conversation itself, whose usage tells the size of the context."""
+    """Tell whether it is an answer in the conversation itself, whose usage shows the size of the context."""
     return draft.kind == "message" and "side" not in (draft.brief or {})
 
 

@@ -10,14 +10,14 @@ from treering.storage.threads import in_thread
 
 
 class Closable(ABC):
-    """Closed at the end of a block; the block's own exception goes on."""
+    """An object that the end of a block closes; an exception of the block is passed on."""
 
     @abstractmethod
     def close(self) -> None:
-        """Bring the cards of open sessions up to date, and close them. What is used again is opened again."""
+        """Bring the cards of open sessions up to date, and close them. A later call opens its session again."""
 
     async def aclose(self) -> None:
-        """As `close`, in a thread."""
+        """Do the same as `close`, in a thread."""
         await in_thread(lambda _: self.close(), None)
 
     def __enter__(self) -> Self:

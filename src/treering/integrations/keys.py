@@ -1,4 +1,4 @@
-"""Parts of keys and names that integrations make of what a framework calls things."""
+"""Escape names that a framework gives, so that they can be parts of keys and names."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Return what a part of a key stands for."""
+    """Return the text that `escaped` turned into a part of a key."""
     return text.replace("%2F", "/").replace("%25", "%")

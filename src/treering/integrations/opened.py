@@ -1,7 +1,7 @@
-"""The sessions that an integration keeps open beside other writers, each used by one call at a time.
+"""The sessions that an integration keeps open while other writers may use them; each serves one call at a time.
 
 Rule 1: calls for one session run one after the other; calls for other sessions do not wait.
-Rule 2: an open session holds no lock in the store, and their number is bounded.
+Rule 2: an open session holds no lock in the store, and the number of open sessions is bounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from treering.storage.requests import Driver
 from treering.storage.run import run
 
 OPEN_MAX: Final = 128
-"""Sessions kept open; each takes the memory of its newest state."""
+"""Sessions kept open; each holds its newest state in memory."""
 WORKERS_MAX: Final = 32
 """Concurrent awaited calls: S3 clients keep 64 connections, and looking at a session takes two."""
 
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 class OpenSessions(Generic[K, S]):
-    """Opens sessions, and runs what is done with them.
+    """Opens sessions, and runs operations on them.
 
     Args:
-        driver: Of the store.
-        make: Returns the session of a name; nothing of it is read yet.
-        open_max: How many to keep open.
+        driver: The store's driver.
+        make: Returns the session with a name, without reading anything.
+        open_max: How many sessions to keep open.
     """
 
     def __init__(self, driver: Driver, make: Callable[[K], S], *, open_max: int = OPEN_MAX) -> None:
@@ -51,20 +51,20 @@ class OpenSessions(Generic[K, S]):
         self._workers: ThreadPoolExecutor | None = None
 
     def use(self, name: K, work: Callable[[S], Job[T]]) -> T:
-        """Do something with a session that is opened if necessary; again if it was deleted meanwhile.
+        """Run an operation on a session, which is opened if necessary; run it again if the session was deleted.
 
         Raises:
-            TreeringError: As `work`.
+            TreeringError: The same as `work` raises.
         """
         while True:
             opened = self._opened(name)
             with opened.lock:
                 if opened.session is None:
-                    continue  # it was given up while we waited
+                    continue  # another thread closed it while this one waited for the lock
                 try:
                     return run(work(opened.session), self._driver)
                 except SessionDeletedError:
-                    self._forget(name, opened)  # and begin again: the session is another one now
+                    self._forget(name, opened)  # and try again: the name may stand for a new session now
                 except UnavailableError:
                     raise  # the session remembers an append with an unknown outcome
                 except BaseException:
@@ -72,16 +72,16 @@ class OpenSessions(Generic[K, S]):
                     raise
 
     def peek(self, name: K) -> S | None:
-        """Return a session if it is open, to look at what never changes but as a whole."""
+        """Return a session if it is open, without its lock: use only attributes that are replaced as a whole."""
         with self._mutex:
             opened = self._open.get(name)
         return opened.session if opened is not None else None
 
     def delete(self, name: K, gone: Job[object]) -> None:
-        """Delete a session; there may be none.
+        """Delete a session, if it exists.
 
         Args:
-            name: Which one.
+            name: The session.
             gone: Deletes it in the store.
         """
         with self._mutex:
@@ -95,7 +95,7 @@ class OpenSessions(Generic[K, S]):
             return
 
     def close(self) -> None:
-        """Close all sessions; they are opened again when they are used."""
+        """Close all sessions; a session is opened again when it is used."""
         with self._mutex:
             names = list(self._open)
         for name in names:
@@ -105,13 +105,13 @@ class OpenSessions(Generic[K, S]):
                 self._give_up(name, opened, wait=True)
 
     async def aside(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in a thread; it runs to its end even if this is cancelled."""
+        """Call a function in a thread; it runs to its end even if the awaiting task is cancelled."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
 
     @property
     def _pool(self) -> ThreadPoolExecutor:
-        """Where functions run aside."""
+        """The threads in which `aside` calls functions."""
         with self._mutex:
             if self._workers is None or self._pid != os.getpid():
                 self._workers = ThreadPoolExecutor(WORKERS_MAX, thread_name_prefix="treering-integration")
@@ -132,7 +132,7 @@ class OpenSessions(Generic[K, S]):
         return opened
 
     def _give_up(self, name: K, opened: _Open[S], *, wait: bool) -> None:
-        """Close a session, unless it is in use or an append of it has an unknown outcome."""
+        """Close a session. Without `wait`, leave it open if it is in use or has an append with an unknown outcome."""
         if not opened.lock.acquire(blocking=wait):
             return
         try:
@@ -141,12 +141,12 @@ class OpenSessions(Generic[K, S]):
                 self._forget(name, opened)
                 run(session.close(), self._driver)
         except TreeringError:
-            return  # what was put is durable; only the card is behind
+            return  # every append is durable; only the card is out of date
         finally:
             opened.lock.release()
 
     def _forget(self, name: K, opened: _Open[S]) -> None:
-        """Let a session go; the caller holds its lock."""
+        """Remove a session from the open ones; the caller holds its lock."""
         opened.session = None
         with self._mutex:
             if self._open.get(name) is opened:
@@ -156,5 +156,5 @@ class OpenSessions(Generic[K, S]):
 class _Open(Generic[S]):
     def __init__(self, session: S) -> None:
         self.session: S | None = session
-        """None: it was let go."""
+        """None if it was removed from the open sessions."""
         self.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""One session that an integration keeps open beside other writers, as protocols without I/O."""
+"""One session that an integration keeps open while other writers may use it, as protocols without I/O."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from treering.store.place import Place
 
 
 class SharedSession:
-    """Follows what other writers record in a session.
+    """Follows the records that other writers append to a session.
 
     Args:
-        writer: Of the session, shared with other writers.
+        writer: The session's writer, which allows other writers.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -28,12 +28,12 @@ class SharedSession:
 
     @property
     def _keys(self) -> Mapping[str, bytes]:
-        """The state of the session, encoded, by key."""
+        """The encoded values of the session's state, by key."""
         newest = self.writer.replica.state.checkpoint
         return newest.state if newest is not None else {}
 
     def look(self) -> Steps[bool]:
-        """Read what other writers recorded; False if there is no session."""
+        """Read what other writers recorded; False if the session does not exist."""
         if not self._opened:
             yield from self._open()
         else:
@@ -56,32 +56,32 @@ class SharedSession:
         self._opened = True
 
     def _be_ready(self) -> Steps[None]:
-        """Open the session if necessary, and find out what became of an append without an answer."""
+        """Open the session if necessary, and find out the outcome of an append that got no answer."""
         if not self._opened:
             yield from self._open()
         yield from self.writer.appender.settle()
 
     def _tidy(self) -> Steps[None]:
-        """Merge segments while at work: a session may be open for long, and its history is read from them."""
+        """Merge segments between appends: a session may stay open for long, and its history is read from segments."""
         if self.writer.upkeep.should_optimize(quiet=True):
-            with suppress(TreeringError):  # what was put is durable
+            with suppress(TreeringError):  # every append is durable without it
                 yield from self.writer.upkeep.optimize()
 
     def _stand(self) -> Steps[None]:
-        """Stand where the session does, whoever moved it there."""
+        """Move this writer's position to that of the session, which another writer may have moved."""
         self.writer.position.follow_session()
         if not self.writer.position.is_known:
             yield from self.writer.position.ensure_context()
 
 
 def shared_writer(place: Place, name: str, extra: Mapping[str, object], status: str = "") -> Writer:
-    """Return a writer of a session that nothing is read of yet, shared with other writers.
+    """Return a writer of a session that allows other writers, without reading anything.
 
     Args:
         place: The store.
-        name: Of the session.
+        name: The session's name.
         extra: Facts on the card of a new session.
-        status: Of a new session.
+        status: The status of a new session.
     """
     now = now_ms()
     card = Card(session=name, life="", write="", created=now, updated=now, status=status, extra=dict(extra))

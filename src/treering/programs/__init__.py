@@ -2,18 +2,18 @@
 
 A program is a package, and each of its modules is a part:
 
-    read     its session files, as drafts                             `treering.programs.formats.Format`
-    locate   where it keeps them                                      `treering.programs.formats.Locator`
-    write    a session as a file of its own                           `treering.programs.common.target.Exporter`
-    policy   what it sends to a model; registered when it is imported `treering.checkpoint.policy`
-    message  messages whose fields have names of their own            `treering.messages.Shape`
-    repair   what `treering doctor` must know of damaged files        `treering.programs.common.tree_rules`
+    read     reads its session files as drafts                        `treering.programs.formats.Format`
+    locate   finds its session files                                  `treering.programs.formats.Locator`
+    write    writes a session as a file of the program                `treering.programs.common.target.Exporter`
+    policy   chooses messages for a model; its import registers it    `treering.checkpoint.policy`
+    message  translates messages with field names of its own          `treering.messages.Shape`
+    repair   describes its files for `treering doctor`                `treering.programs.common.tree_rules`
 
 Only `read` and `locate` are required. Names of policies and views begin with the name of the program, followed by a
-character that is no letter, so that they are found by their names when a session is resumed.
+character that is no letter, so that the program is found by these names when a session is resumed.
 
 Other distributions register a package by an entry point of the group `treering.programs`. A part is imported when it is
-needed. Entry points are read only for a name or a file that no known program has.
+needed. Entry points are read only if no known program has a name or accepts a file.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from treering.errors import UsageError
 from treering.messages import register_shape
 
 GROUP: Final = "treering.programs"
-"""Group of the entry points by which distributions offer programs: the name of the program, and its package."""
+"""The group of the entry points by which distributions offer programs: each gives a program's name and package."""
 BUILT_IN: Final = ("omp", "kit", "operator", "evva", "claude", "strands", "pi")
-"""Packages here, in the order in which programs are asked whether a file is theirs.
+"""The built-in programs, in the order in which they are asked whether they accept a file.
 
 pi comes last, since its header is the simplest; the other programs accept no file of pi."""
 
@@ -37,13 +37,14 @@ _registered: dict[str, object] = {}
 
 
 def register_program(name: str, program: object) -> None:
-    """Register a program in this process. It is asked before the other programs whether a file is its own.
+    """Register a program in this process. It is asked before the built-in programs whether it accepts a file.
 
-    A distribution can offer one to every process instead, by an entry point of the group `treering.programs`.
+    A distribution can offer a program to every process instead, by an entry point of the group `treering.programs`.
 
     Args:
         name: A word of small letters and underscores.
-        program: The name of its package, or an object with the parts as attributes. One of the same name is replaced.
+        program: The name of its package, or an object with the parts as attributes. A registered program of the same
+            name is replaced.
 
     Raises:
         UsageError: A built-in program has this name.
@@ -63,7 +64,7 @@ def part_of(name: str, part: str) -> Any:
     """Return a part of a program, imported if necessary; None if there is no such program or part.
 
     Args:
-        name: Of the program.
+        name: The program.
         part: `read`, `locate`, `write`, `policy`, `message` or `repair`.
     """
     program = _find(name)
@@ -135,7 +136,7 @@ def _find(name: str) -> object:
 
 @cache
 def _installed() -> dict[str, str]:
-    """Packages of programs in other distributions, by name."""
+    """Return the packages of programs in other distributions, by the programs' names."""
     from importlib.metadata import entry_points  # slow to import
 
     return {point.name: point.value for point in entry_points(group=GROUP) if point.name not in BUILT_IN}

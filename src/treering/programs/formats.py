@@ -24,11 +24,11 @@ from treering.transcript.node import Draft
 
 
 class Format(Importer, Protocol):
-    """What the part `read` of a program offers."""
+    """The interface of a program's part `read`."""
 
     @property
     def NAME(self) -> str:  # noqa: N802  # a constant of the module
-        """That of the program."""
+        """The name of the program."""
 
     @property
     def POLICIES(self) -> tuple[str, ...]:  # noqa: N802
@@ -45,27 +45,27 @@ class Format(Importer, Protocol):
         """Return the facts that the program's own list of sessions shows, under its names."""
 
     def to_record(self, draft: Draft, parent: str | None) -> Fields:
-        """Return the record of which a draft was made; bytes and order kept in its source are ignored.
+        """Return the record from which a draft was made; bytes and order kept in its source are ignored.
 
         Args:
-            draft: As the importer made it, or made of a node, note or edit in a store.
-            parent: What the record names as its parent.
+            draft: A draft from the importer, or made from a node, note or edit in a store.
+            parent: The parent that the record names.
         """
 
     def encode(self, record: Mapping[str, object]) -> bytes:
-        """Return a record as the program writes it, without a line break."""
+        """Return the bytes that the program writes for a record, without a line break."""
 
 
 class Locator(Protocol):
-    """What the part `locate` of a program offers: the places of its sessions, found without reading them.
+    """The interface of a program's part `locate`: it finds the program's sessions without reading them.
 
-    Further methods are optional: `unit_of` if sessions are folders, see `FolderLocator`; `breadcrumbs` and `breadcrumb`
+    These methods are optional: `unit_of` if sessions are folders, see `FolderLocator`; `breadcrumbs` and `breadcrumb`
     if the program records which session a terminal has open, see `Breadcrumbs`; `blobs_folder` if it keeps parts of
-    sessions in files of their own, see `BlobsLocator`.
+    sessions in separate files, see `BlobsLocator`.
     """
 
     def find(self, folder: str | os.PathLike[str]) -> Iterator[Path]:
-        """Yield the files, or folders, below a folder that may be sessions, by their names; a session yields itself.
+        """Yield the files or folders below a folder whose names may be those of sessions; a session yields itself.
 
         Raises:
             NotFoundError: There is no such folder.
@@ -81,18 +81,18 @@ class Locator(Protocol):
 
 
 class FolderLocator(Locator, Protocol):
-    """Of a program whose sessions are folders: `find` yields folders, and `detect` accepts no file."""
+    """The locator of a program whose sessions are folders: `find` yields folders, and `detect` accepts no file."""
 
     def unit_of(self, path: str) -> str | None:
-        """Return the folder whose session a file is part of; see `treering.programs.common.folder.UnitOf`.
+        """Return the folder of the session to which a file belongs; see `treering.programs.common.folder.UnitOf`.
 
         Args:
-            path: Absolute, or a URL; the file need not be there.
+            path: An absolute path or a URL; the file need not exist.
         """
 
 
 class FilingLocator(Locator, Protocol):
-    """Of a program whose folders and file names are known, so that a session can be put where its list finds it."""
+    """The locator of a program whose folders and file names are known: a session can be put where its list finds it."""
 
     def place(self, filed: Filed, home: Path, environ: Mapping[str, str]) -> Path:
         """Return the file in which the program would keep a session.
@@ -105,7 +105,7 @@ class FilingLocator(Locator, Protocol):
 
 
 class BlobsLocator(Locator, Protocol):
-    """Of a program that keeps large parts of sessions, such as images, in files of their own."""
+    """The locator of a program that keeps large parts of sessions, such as images, in separate files."""
 
     def blobs_folder(self, file: Path) -> Path:
         """Return the folder with the parts of a session file; it may not exist."""
@@ -120,18 +120,18 @@ class Breadcrumb(Protocol):
 
     @property
     def session_file(self) -> Path:
-        """The session."""
+        """The file of the session."""
 
     @property
     def fresh(self) -> bool:
-        """The session has no messages yet."""
+        """Whether the session has no messages yet."""
 
     def is_of(self, cwd: Path) -> bool:
-        """Tell whether it is about a folder."""
+        """Tell whether the program was started in a folder."""
 
 
 class Breadcrumbs(Locator, Protocol):
-    """Of a program that records which session each terminal has open."""
+    """The locator of a program that records which session each terminal has open."""
 
     def breadcrumbs(self, home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
         """Return the sessions that terminals had open, newest first."""
@@ -142,12 +142,12 @@ class Breadcrumbs(Locator, Protocol):
         Args:
             home: The user's home.
             environ: The environment.
-            tty: Path of the terminal's device, if there is one.
+            tty: The path of the terminal's device, or None.
         """
 
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes of a first line that are read; no program writes a header of this size."""
+"""The most bytes of a first line that are read; no program writes a header of this size."""
 
 
 def find_format(name: str) -> Format:
@@ -175,10 +175,10 @@ def find_locator(name: str) -> Locator:
 
 
 def blobs_folder(name: str, file: Path) -> Path | None:
-    """Return the folder with parts of a session file in files of their own; None if the program has none.
+    """Return the folder with the separate parts of a session file; None if the program has no such folder.
 
     Args:
-        name: Of the program.
+        name: The program.
         file: The session file, which need not exist.
     """
     locator = find_locator(name)
@@ -186,7 +186,7 @@ def blobs_folder(name: str, file: Path) -> Path | None:
 
 
 def format_by_name(file: Path) -> Format:
-    """Return the format whose files have names like this one; of several, the one that is asked last about a file."""
+    """Return the format whose files have names like this one; of several, the format that is asked last."""
     last_first = known_programs()[::-1]
     files = (name for name in last_first if name not in _folder_locators())
     named = (name for name in files if file.name.endswith(getattr(find_locator(name), "ENDINGS", ())))
@@ -199,7 +199,7 @@ def format_with(policy: str) -> Format | None:
 
 
 def unit_of(path: str) -> str | None:
-    """Return the folder of the session that a file is part of, in any format.
+    """Return the folder of the session to which a file belongs, in any format.
 
     See `treering.programs.common.folder.UnitOf`.
     """
@@ -208,7 +208,7 @@ def unit_of(path: str) -> str | None:
 
 
 def _folder_locators() -> dict[str, FolderLocator]:
-    """The locators of programs whose sessions are folders, by program."""
+    """Return the locators of programs whose sessions are folders, by program."""
     found = {name: find_locator(name) for name in known_programs()}
     return {name: cast(FolderLocator, each) for name, each in found.items() if hasattr(each, "unit_of")}
 
@@ -217,7 +217,7 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
     """Return the format of a file by its content, or of a folder by the names of its files.
 
     Raises:
-        UsageError: It is none of those known.
+        UsageError: It is no session of a known format.
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
@@ -236,7 +236,7 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
 def _format_of_file(path: Path) -> Format | None:
     with open_stream(path) as stream:
         head = read_start(stream, HEAD_BYTES)
-        if len(head) == HEAD_BYTES and head.count(b"\n") < _LINES_MIN:  # the first lines may be longer than that
+        if len(head) == HEAD_BYTES and head.count(b"\n") < _LINES_MIN:  # the first lines may be longer
             head += _read_lines(stream, _LINES_MIN)
     return _detect(known_programs(), head) or _detect(load_installed(), head)
 

@@ -1,6 +1,6 @@
 """Blocks of data inside a page: compressed, in base64, in elements that no browser runs or shows.
 
-Base64 has no character that means anything to HTML. So whatever a session holds, it cannot end its element.
+Base64 has no character with a meaning in HTML. So no content of a session can end its element.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 ENTRIES_MAX: Final = 256
 BLOCK_BYTES: Final = 96 * 1024
-"""About the JSON in a block: what a browser unpacks to show a node of it."""
+"""The approximate bytes of JSON in a block, which a browser unpacks to show one of its nodes."""
 LEVEL: Final = 6
 
 
@@ -20,9 +20,9 @@ class Blocks:
     """Blocks of one kind, each a JSON array, numbered from 0.
 
     Args:
-        kind: What is in them, for their ids.
-        entries_max: How many entries a block has at most.
-        block_bytes: About how many bytes of JSON.
+        kind: The name of the kind, for the ids of the blocks.
+        entries_max: The most entries in a block.
+        block_bytes: The approximate bytes of JSON in a block.
     """
 
     def __init__(self, kind: str, *, entries_max: int = ENTRIES_MAX, block_bytes: int = BLOCK_BYTES) -> None:
@@ -32,7 +32,7 @@ class Blocks:
         self._size = 0
         self._count = 0
         self.firsts: list[int] = []
-        """By block: the number of its first entry."""
+        """The number of the first entry of each block."""
 
     def add(self, entries: Iterable[bytes]) -> Iterator[bytes]:
         """Add entries, and yield the blocks that are full."""
@@ -60,7 +60,7 @@ def element(name: str, data: bytes, *, compress: bool = True) -> bytes:
     """Return an element that holds data.
 
     Args:
-        name: Its id is `treering-` and this name.
+        name: The element's id is `treering-` and this name.
         data: Any bytes.
         compress: Compress them; images are compressed already.
     """

@@ -1,4 +1,4 @@
-"""The card of a session as a page holds it: what a server answers at the path of the session."""
+"""The card of a session in a page: the same as a server's response at the path of the session."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
 KEY: Final = "file"
-"""Stands for the session in addresses within the page."""
+"""The session's key in addresses within the page."""
 
 
 def card(view: View, chosen: Chosen, contexts: Contexts) -> bytes:
-    """Return the card as JSON; of a branch it tells of that alone."""
+    """Return the card as JSON; for a branch, it describes only that branch."""
     graph, heads = chosen.graph, chosen.heads
     settings, checkpoint = contexts.standing(chosen.number(heads.tip))
     state = view.perform(_state_of, checkpoint)
@@ -58,5 +58,5 @@ def card(view: View, chosen: Chosen, contexts: Contexts) -> bytes:
 
 
 def _state_of(reader: Readable, checkpoint: str | None) -> Steps[Mapping[str, object]]:
-    """The state that a checkpoint holds."""
+    """Return the state that a checkpoint holds."""
     return decoded_state({} if checkpoint is None else (yield from reader.content.load_checkpoint(checkpoint)).state)

@@ -1,7 +1,7 @@
-"""Checkpoints as a page holds them: each as the change that its record is, see `treering.checkpoint.checkpoint`.
+"""Checkpoints in a page: each as the change in its record, see `treering.checkpoint.checkpoint`.
 
-So they take no more bytes than in the store. Nodes and checkpoints are numbers, and values of the state are texts of
-JSON, since a patch is one of its bytes. A checkpoint whose parent is not in the page is written as a whole.
+So they take no more bytes than in the store. Nodes and checkpoints are numbers, and values of the state are JSON texts,
+since a patch changes their bytes. A checkpoint whose parent is not in the page is written as a whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
 AT_ONCE: Final = 16
-"""Checkpoints that are in memory together; each may be megabytes."""
+"""The most checkpoints in memory at a time; each may have megabytes."""
 
 
 class CheckpointForm(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -36,14 +36,14 @@ class CheckpointForm(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     info: Raw
     base: int = -1
-    """The number of the checkpoint of which this is a change; -1: it is a full one."""
+    """The number of the checkpoint that this one changes; -1 for a full checkpoint."""
     set: dict[str, str] = {}
-    """JSON by key of the state; a patch of the value of the base may stand for it."""
+    """JSON by key of the state, or a patch of the base's value."""
     keys: dict[str, int] = {}
-    """Of a full one: the checkpoint whose `set` has the value."""
+    """By key of a full checkpoint: the checkpoint whose `set` has the value."""
     drop: list[str] = []
     context: Elements | list[tuple[int, int, Elements]] = []
-    """Of a full one its elements, of a change its splices."""
+    """The elements of a full checkpoint, or the splices of a change."""
     settings: Raw | UnsetType = UNSET
     unset: list[str] = []
     manager: str | None = None
@@ -52,11 +52,11 @@ class CheckpointForm(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Checkpoints:
-    """Writes the checkpoints of a page in the order they were made.
+    """Writes the checkpoints of a page in the order in which they were made.
 
     Args:
-        chosen: What goes into the page.
-        wanted: Takes notes of what their contexts need.
+        chosen: The part of the session that goes into the page.
+        wanted: Collects the nodes and blobs that their contexts need.
     """
 
     def __init__(self, chosen: Chosen, wanted: Wanted) -> None:
@@ -66,17 +66,17 @@ class Checkpoints:
         self._known: OrderedDict[str, Checkpoint] = OrderedDict()
         self.names: Sequence[str] = [*chosen.index.all_checkpoints]
         self.numbers: dict[str, int] = {}
-        """Of those that were written, by id."""
+        """The numbers of the written checkpoints, by id."""
         self.nodes: list[int] = []
-        """By number: the number of its node, or -1."""
+        """By checkpoint number: the number of its node, or -1."""
         self.places: list[int] = []
-        """By number: the position of its record."""
+        """By checkpoint number: the position of its record."""
         self.hidden: list[int] = []
-        """The numbers of those that were pruned: others are changes of them."""
+        """The numbers of pruned checkpoints, which other checkpoints change."""
         self.beginnings: dict[str, Beginning] = {}
 
     def write(self, reader: Readable, names: Sequence[str]) -> Steps[list[bytes]]:
-        """Return some checkpoints as JSON; pruned ones whose contents are gone are left out."""
+        """Return some checkpoints as JSON; pruned checkpoints whose contents were removed are left out."""
         records = yield from self._records(reader, names)
         bodies = {name: read_form(record.body, BODY) for name, record in records.items()}
         origins = {origin for record in records.values() for origin in needs(record)}
@@ -103,7 +103,7 @@ class Checkpoints:
         return {name: decode_record(lines[at]) for name, at in places.items()}
 
     def _resolved(self, reader: Readable, name: str) -> Steps[Checkpoint]:
-        """A checkpoint, pruned or not: mostly the one before, which is in memory."""
+        """Return a checkpoint, pruned or not: usually the one before, which is in memory."""
         if name not in self._known:
             records = yield from self._records(reader, chain_of(name, self._every))
             origins = {origin for record in records.values() for origin in needs(record)}

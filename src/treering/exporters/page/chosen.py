@@ -1,4 +1,4 @@
-"""The part of a session that goes into a page: all of it, or one branch. No payloads."""
+"""The part of a session that goes into a page: all of it, or one branch. It has no payloads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from treering.transcript.heads import Heads
 
 
 class Chosen:
-    """The nodes that go into a page, each with a number: its place among them in the order they were recorded.
+    """The nodes that go into a page, each with a number: its place in the order in which they were recorded.
 
     Args:
         whole: The index of the session.
-        index: Of the records that were chosen.
-        heads: Those that the page shows, the current one being that it opens at.
-        policy: Chooses what the model sees.
+        index: The index of the chosen records.
+        heads: The heads that the page shows; it opens at the current one.
+        policy: The policy that chooses the nodes for the model.
     """
 
     def __init__(self, whole: Index, index: Index, heads: Heads, policy: Policy) -> None:
@@ -34,15 +34,15 @@ class Chosen:
         self.heads = heads
         self.policy = policy
         self.first_seen: int | None = getattr(policy, "first_seen", None)
-        """How many of the first items of a context the policy looks at when a node is added; None: it does not say."""
+        """How many first items of a context the policy reads when a node is added; None if it does not say."""
         self.rows = [*index.graph.rows]
-        """By number: its row in the graph."""
+        """By node number: its row in the graph."""
         self.ids = [*index.graph.ids]
         self._numbers = {node: number for number, node in enumerate(self.ids)}
         numbers = dict(zip(self.rows, range(len(self.rows)), strict=True))
         above = zip(self.rows, index.graph.parent_rows(self.rows), strict=True)
         self.parents = array("i", [-1 if parent == row else numbers[parent] for row, parent in above])
-        """By number: that of its parent, or -1."""
+        """By node number: the number of its parent, or -1."""
 
     @property
     def graph(self) -> Graph:
@@ -51,7 +51,7 @@ class Chosen:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is not the whole session."""
+        """Whether it is only a part of the session."""
         return self.index is not self.whole
 
     def number(self, node: str | None) -> int:
@@ -64,11 +64,12 @@ class Chosen:
 
 
 def choose(reader: Readable, branch: str | None) -> Steps[Chosen]:
-    """Choose what goes into the page of a session.
+    """Choose the part of a session that goes into a page.
 
     Args:
         reader: The session.
-        branch: The name of a head: only what is on its path, and checkpoints made there. None: everything.
+        branch: The name of a head: choose only the nodes on its path, with their checkpoints, notes and edits. None:
+            the whole session.
 
     Raises:
         NotFoundError: There is no such head.
@@ -88,7 +89,7 @@ def choose(reader: Readable, branch: str | None) -> Steps[Chosen]:
 
 
 def _on_path(index: Index, tip: str | None) -> list[Skeleton]:
-    """The records of a path: its nodes, the checkpoints made there, and what notes and edits say of these."""
+    """Return the records of a path: its nodes, the checkpoints made there, and the notes and edits about these."""
     skeletons = index.graph.skeletons
     there: set[str | None] = {skeletons.ids[row] for row in index.graph.path_rows(tip)}
     kept: list[Skeleton] = []

@@ -1,11 +1,11 @@
-"""What the model sees at each node, as changes of what it sees at the parent.
+"""The context at each node, as a change of the context at its parent.
 
-A node mostly adds its own message. Only a compaction, and what another program's rules make of a node, give a context
-that is written whole; and where a checkpoint was made, the context is that of the checkpoint. So the changes take about
-the bytes of the compactions, however long the session is.
+A node usually adds its own message. Only after a compaction, or if another program's rules change more, is a whole
+context written; at a node with a checkpoint, the context is the checkpoint's. So the size of the changes is about that
+of the compactions, for a session of any length.
 
 Rule: with the edits that the page applies, the context at each node is the one that `restore` returns, see
-`treering.session.content`: the nearest checkpoint, and what the policy makes of the nodes below it.
+`treering.session.content`: that of the nearest checkpoint, extended by the policy with the nodes below it.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
 UNKNOWN = -2
-"""In the place of a checkpoint: the change does not say, so it is that of the parent."""
+"""The value for a checkpoint that the change does not name: it is the parent's."""
 NONE = -1
 
 
 class Beginning(NamedTuple):
-    """As much of a context as tells what nodes add to it."""
+    """The part of a context that a policy needs to add nodes to it."""
 
     first: tuple[Item, ...]
     settings: dict[str, object]
 
 
 class _Change(NamedTuple):
-    """What a node does to the context of its parent."""
+    """The change that a node makes to the context of its parent."""
 
     views: tuple[str, ...] = ()
-    """Through which its own items are seen, which are added."""
+    """The views of the node's own items, which are added."""
     items: tuple[Item, ...] | None = None
     """The whole context."""
     built: bool = False
-    """It was made of the whole path, so edits that its checkpoint contains are to be applied again."""
+    """Whether it was built from the whole path, so that edits in its checkpoint must be applied again."""
     settings: bytes | None = None
-    """All settings from here on; None: those of the parent."""
+    """All settings from here on; None: the parent's settings."""
     start: str | None = None
     """The checkpoint whose context this is."""
 
@@ -63,17 +63,17 @@ class ChangeForm(msgspec.Struct, omit_defaults=True):
     built: bool = False
     settings: Raw | UnsetType = UNSET
     checkpoint: int = UNKNOWN
-    """The number of the checkpoint that holds the state from here on; -1: none does. Without `items`, its context is
-    that of this node."""
+    """The number of the checkpoint that holds the state from here on; -1 if there is none. Without `items`, its context
+    is that of this node."""
 
 
 def contexts_of(reader: Readable, chosen: Chosen, beginnings: Mapping[str, Beginning]) -> Steps[Contexts]:
-    """Compute what the model sees at each node.
+    """Compute the context at each node.
 
     Args:
         reader: The session.
         chosen: The nodes of the page.
-        beginnings: Of the contexts of checkpoints, by id.
+        beginnings: The beginnings of the contexts of checkpoints, by id.
     """
     contexts = Contexts(reader, chosen, beginnings)
     yield from contexts.run()
@@ -86,7 +86,7 @@ class Contexts:
     Args:
         reader: The session.
         chosen: The nodes of the page.
-        beginnings: Of the contexts of checkpoints, by id.
+        beginnings: The beginnings of the contexts of checkpoints, by id.
     """
 
     def __init__(self, reader: Readable, chosen: Chosen, beginnings: Mapping[str, Beginning]) -> None:
@@ -100,14 +100,14 @@ class Contexts:
         self._made_at = frozenset(targets)
         count = len(chosen.rows)
         self.codes = array("i", [NONE]) * count
-        """By number of a node: the index of its change."""
+        """By node number: the index of its change."""
         self._changes: list[_Change] = []
         self._code_of: dict[_Change, int] = {}
         self._begun: list[Beginning | None] = [None] * count
         self._held: list[str | None] = [None] * count
         self._passed, self._built = bytearray(count), bytearray(count)
         self._whole: list[tuple[int, int]] = []
-        """Changes of which checkpoint holds the state, with the nodes at which these are."""
+        """Nodes at which another checkpoint holds the state, with their changes."""
         self._last: tuple[int, Context] = (NONE, Context())
 
     def run(self) -> Steps[None]:
@@ -137,7 +137,7 @@ class Contexts:
             yield from self._extend(number, node, parent)
 
     def _checkpoint(self, number: int, node: Skeleton, parent: int) -> str | None:
-        """The checkpoint that holds the state at a node: mostly that of the parent."""
+        """Return the checkpoint that holds the state at a node: usually the parent's."""
         heads = self._chosen.heads
         placed = (heads.placed or {}).get(heads.current)
         passed = placed is not None and has_passed(placed, heads.current, heads.tip, node)
@@ -169,7 +169,7 @@ class Contexts:
         self._last = (number, extended)
 
     def _grow(self, number: int, node: Skeleton, begun: Beginning, extended: Context, known: int) -> bool:
-        """Note that a node adds items of its own; false if it does something else."""
+        """Note that a node only adds its own items; False if it makes another change."""
         first, own = extended.items[: len(begun.first)], extended.items[known:]
         if first != begun.first or any(item.node != node.id or item.message is not None for item in own):
             return False
@@ -201,7 +201,7 @@ class Contexts:
         return self._code_of[change]
 
     def _context(self, number: int, settings: dict[str, object]) -> Steps[Context]:
-        """The context at a node whose change is known, without edits."""
+        """Return the context at a node whose change is known, without edits."""
         if number == self._last[0]:
             return self._last[1]
         added: list[Item] = []
@@ -219,7 +219,7 @@ class Contexts:
         return Context((*items, *reversed(added)), settings)
 
     def _restored(self, node: str, held: str | None) -> Steps[tuple[Context, bool]]:
-        """The context at a node from its checkpoint on, and whether it was made of the whole path."""
+        """Return the context at a node from its checkpoint on, and whether it was built from the whole path."""
         graph = self._chosen.whole.graph
         path = graph.path(node)
         if held is not None:
@@ -232,16 +232,16 @@ class Contexts:
         return self._policy.build(path, graph), True
 
     def standing(self, number: int) -> tuple[dict[str, object], str | None]:
-        """The settings at a node, and the checkpoint that holds the state there; those of no node are empty."""
+        """Return the settings at a node, and the checkpoint that holds the state there; both are empty for no node."""
         begun = self._begun[number] if number != NONE else None
         return ({}, None) if begun is None else (begun.settings, self._held[number])
 
     def forms(self, wanted: Wanted, numbers: Mapping[str, int]) -> list[Raw]:
-        """Return all changes as the page has them, and note the views of nodes that they need.
+        """Return all changes in the form of the page, and note the views of nodes that they need.
 
         Args:
-            wanted: Takes the notes.
-            numbers: Of the checkpoints in the page, by id.
+            wanted: Collects the views.
+            numbers: The numbers of the checkpoints in the page, by id.
         """
         moved = {code: number for number, code in self._whole}
         for number, code in enumerate(self.codes):

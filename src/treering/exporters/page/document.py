@@ -1,8 +1,8 @@
 """The document around the data of a page.
 
-Its policy lets one script run, known by its hash, and loads nothing: neither from the network nor from the disk. What a
-session holds is in blocks, see `treering.exporters.page.blocks`, and reaches the page through the viewer alone, which
-makes no elements from text.
+Its Content-Security-Policy allows one script, by its hash, and no loads: neither from the network nor from the disk.
+The data of the session are in blocks, see `treering.exporters.page.blocks`. Only the viewer shows them, and it makes no
+elements from text.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def head() -> bytes:
 
 
 def foot() -> bytes:
-    """Return the document from behind its last block."""
+    """Return the document after its last block."""
     return _BODY.format(script=script()).encode()
 
 
 def _source(text: str) -> str:
-    """How a policy names an inline script or style."""
+    """Return the name of an inline script or style in a Content-Security-Policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

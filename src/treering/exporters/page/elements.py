@@ -1,4 +1,4 @@
-"""Contexts as a page holds them: nodes by their numbers, and neighbours together."""
+"""Contexts in a page: nodes by their numbers, with runs of consecutive numbers joined."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ class Element(msgspec.Struct, omit_defaults=True):
     """An item that is more than the payload of its node."""
 
     n: int
-    """The number of its node; -1: the node is not in the page."""
+    """The number of its node; -1 if the node is not in the page."""
     id: str = ""
-    """Of a node that is not in the page."""
+    """The id of a node that is not in the page."""
     view: str = ""
     message: Raw | UnsetType = UNSET
-    """Of an item that was edited."""
+    """The message of an item that was edited."""
 
 
 Elements = list[int | tuple[int, int] | Raw]
-"""A number is a node; two are a run: its first node, and how many follow each other; an object is an `Element`."""
+"""A number is a node; a pair is a run: its first node, and the number of nodes; an object is an `Element`."""
 
 
 class Wanted:
-    """What contexts need of nodes and blobs, gathered while they are written.
+    """The views of nodes and the blobs that contexts need, collected while contexts are written.
 
     Args:
         chosen: The nodes of the page.
-        images: Edited messages keep their images.
+        images: Whether edited messages keep their images.
     """
 
     def __init__(self, chosen: Chosen, *, images: bool) -> None:
         self._chosen = chosen
         self._images = images
         self.views: defaultdict[int, set[str]] = defaultdict(set)
-        """The views through which contexts see a node, by its number."""
+        """The views of a node in contexts, by its number."""
         self.blobs: dict[str, None] = {}
-        """Digests, in the order in which they were met."""
+        """Digests of blobs, in the order in which they were found."""
 
     def elements(self, items: Iterable[Item]) -> Elements:
-        """Return the items of a context, and note what they need."""
+        """Return the items of a context, and note the views and blobs that they need."""
         found: Elements = []
         for item in items:
             number = self._chosen.number(item.node)

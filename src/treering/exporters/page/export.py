@@ -1,8 +1,8 @@
 """Write a session as one HTML file.
 
-It is written in one pass over the session: first checkpoints, since they tell what is needed of nodes, then nodes, the
-rows of the tree, large images and texts, and at the end the index. In memory are the ids of the session, the numbers of
-its parents and the like, a few blocks, one image, and the current context, as in every open session.
+It is written in one pass over the session: first checkpoints, since they determine which views of nodes are needed,
+then nodes, the rows of the tree, large images and texts, and at the end the index. In memory are the ids of the
+session, a few numbers for each node, a few blocks, one image, and the current context, as in every open session.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from treering.transcript.node import MESSAGES
 from treering.transcript.tree import Outline
 
 VERSION: Final = 1
-"""Of the layout of the data, see docs/reference/page.md."""
+"""The version of the data's layout, see docs/reference/page.md."""
 ROWS_IN_BLOCK: Final = 200
-"""Rows of the tree in a block: as many as the viewer asks for at once."""
+"""The rows of the tree in a block: as many as the viewer requests at once."""
 PROBLEMS_MAX: Final = 500
 
 
@@ -47,11 +47,11 @@ class ExportedPage(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     checkpoints: int
     images_left_out: int
-    """Large ones; small ones are not counted."""
+    """The number of large images that were left out; small images are not counted."""
 
 
 class _Index(msgspec.Struct, kw_only=True):
-    """What a page reads when it is opened. Nodes and checkpoints are numbers: places in `ids` and `checkpoints`."""
+    """The data that a page reads when it is opened. Nodes and checkpoints are indexes into `ids` and `checkpoints`."""
 
     version: int
     policy: str
@@ -59,19 +59,19 @@ class _Index(msgspec.Struct, kw_only=True):
     ids: list[str]
     parents: list[int]
     positions: list[int]
-    """By node: that of its record."""
+    """By node: the position of its record."""
     messages: str
-    """By node: `1` if a model sees it unless something leaves it out, or `0`."""
+    """By node: `1` if its kind is a message to a model, or `0`."""
     changes: list[Raw]
     codes: list[int]
-    """By node: the change of the context there."""
+    """By node: the index of its change in `changes`."""
     rows: list[int]
     """By node: the row of the tree that shows it."""
     outline: int
-    """How many rows the tree has."""
+    """The number of rows of the tree."""
     retracted: list[int]
     amended: list[tuple[int, int]]
-    """Nodes, and the positions of the edits that hold their new payloads."""
+    """Nodes, with the positions of the edits that hold their new payloads."""
     labels: dict[str, str]
     problems: Raw
     checkpoints: list[str]
@@ -82,20 +82,20 @@ class _Index(msgspec.Struct, kw_only=True):
     hidden: list[int]
     """Checkpoints that were pruned."""
     blocks: dict[str, list[int]]
-    """By kind of blocks: the first entry of each."""
+    """By kind of blocks: the number of the first entry of each block."""
     images_left_out: list[str]
 
 
 def export_page(
     view: View, path: str | os.PathLike[str], *, branch: str | None = None, images: bool = True, overwrite: bool = False
 ) -> ExportedPage:
-    """Write a session as one HTML file, which shows it in a browser without a server and without a network.
+    """Write a session as one HTML file, which shows it in a browser without a server or a network.
 
     Args:
         view: The session.
         path: The file.
-        branch: The name of a head: only its branch. By default all branches.
-        images: Have the images in the file; else a note stands for each.
+        branch: The name of a head whose branch is written; by default all branches.
+        images: Include images; otherwise a note replaces each image.
         overwrite: Replace the file if it exists.
 
     Raises:
@@ -116,7 +116,7 @@ def export_page(
 
 
 def page_parts(view: View, *, branch: str | None = None, images: bool = True) -> Iterator[bytes]:
-    """Return the bytes of such a file, piece by piece; arguments as for `export_page`.
+    """Return the bytes of such a file, piece by piece. `export_page` documents the arguments.
 
     Raises:
         NotFoundError: There is no such head.
@@ -161,7 +161,7 @@ class _Page:
         return "".join([shown[skeletons.codes[row]] for row in self.chosen.rows])
 
     def _outline(self, row_of: list[int]) -> Iterator[bytes]:
-        """Yield the rows of the tree, and note for each node in which it is."""
+        """Yield the rows of the tree, and note the row of each node."""
         chosen = self.chosen
         heads, points = chosen.heads, chosen.index.checkpoint_nodes()
         for place, row in enumerate(Outline(chosen.graph, heads=heads, checkpoints=points)):
@@ -172,7 +172,7 @@ class _Page:
             yield to_json(row)
 
     def _blobs(self) -> Iterator[bytes]:
-        """Yield the large images and texts, one in memory at a time; one that is missing is missing here, too."""
+        """Yield the large images and texts, one in memory at a time; missing blobs are skipped."""
         for digest in self._wanted.blobs:
             try:
                 found = self._view.blob(digest)

@@ -1,4 +1,4 @@
-"""Take the images out of messages, whatever shape these have: their bytes tell what they are."""
+"""Remove the images from messages in any format: images are recognized by their bytes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from treering.format.blobs import read_base64
 from treering.format.media import media_type_of
 
 CHARACTERS_MIN: Final = 64
-"""Shorter base64 is no image that anybody sees."""
+"""The least characters of an image in base64; a shorter text is no visible image."""
 _data_url: Final = re.compile(r"data:(image/[\w.+-]{1,100})[;,]")
 _base64: Final = re.compile(rb"[A-Za-z0-9+/]{%d}|data:image/" % CHARACTERS_MIN)
 
 
 def without_images(data: bytes) -> bytes:
-    """Return JSON in which `{"$left_out": "image/png", "size": 1234}` stands for the base64 of each image.
+    """Return JSON in which `{"$left_out": "image/png", "size": 1234}` replaces the base64 of each image.
 
     Args:
-        data: JSON as it is stored.
+        data: Stored JSON.
     """
     if _base64.search(data) is None:
         return data
@@ -45,7 +45,7 @@ def _without(value: Any) -> Any:
 
 
 def _left_out(text: str) -> dict[str, object] | None:
-    """What stands for a text that is an image; None for any other text."""
+    """Return the replacement of a text that is an image; None for any other text."""
     url = _data_url.match(text)
     if url is not None:
         return {"$left_out": url[1], "size": len(text)}

@@ -1,4 +1,4 @@
-"""Nodes as a page holds them: as they are shown, and what contexts need of them."""
+"""Nodes in a page: their shown form, and the views of them that contexts need."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from treering.session.verbs.reading import NODES_AT_ONCE, note_of
 from treering.storage.requests import Steps
 
 NODES_BYTES: Final = 1024 * 1024
-"""About the lines of nodes that are in memory together, several times over: as lines, values and JSON."""
+"""The approximate bytes of node lines in memory at a time; they are there several times: as lines, values and JSON."""
 
 
 class NodeForm(msgspec.Struct, omit_defaults=True):
     """A node in the page."""
 
     node: Raw
-    """As `to_json` writes it, with references in the place of large images and texts."""
+    """The JSON of `to_json`, with references in the place of large images and texts."""
     original: Raw | UnsetType = UNSET
-    """The payload as it was first recorded, if the node was amended."""
+    """The original payload, if the node was amended."""
     views: dict[str, Raw] = {}
-    """What contexts see of it through a view, by the name of that."""
+    """Its messages in contexts, by the name of the view."""
     notes: list[Raw] = []
-    """What it took: its notes of kind `usage`."""
+    """Its notes of kind `usage`."""
 
 
 def batches(chosen: Chosen) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of nodes to be read together: first, and one behind the last."""
+    """Yield the ranges of node numbers to read together: the first, and one after the last."""
     first = 0
     while first < len(chosen.rows):
         rows = chosen.skeletons(first, first + NODES_AT_ONCE)
@@ -50,7 +50,7 @@ def batches(chosen: Chosen) -> Iterator[tuple[int, int]]:
 
 
 def node_forms(reader: Readable, chosen: Chosen, first: int, end: int, wanted: Wanted) -> Steps[list[bytes]]:
-    """Return some nodes as JSON, and note the blobs they refer to."""
+    """Return some nodes as JSON, and note the blobs to which they refer."""
     rows = chosen.skeletons(first, end)
     found = yield from reader.content.read(rows)
     nodes = yield from reader.content.made(found, blobs=False)
@@ -78,7 +78,7 @@ def node_forms(reader: Readable, chosen: Chosen, first: int, end: int, wanted: W
 def _seen(
     reader: Readable, views: Mapping[str, Sequence[str]], lines: Mapping[str, bytes]
 ) -> Steps[dict[str, dict[str, Raw]]]:
-    """What contexts see of nodes through views; nothing of a view that is unknown in this process."""
+    """Return the messages of nodes through views; views that are unknown in this process are left out."""
     context = Context(tuple([Item(node, view) for node, names in views.items() for view in names]))
     shown = {node: lines[node] for node in views}
     yield from reader.blobs.fetch(shown.values(), context)

@@ -1,8 +1,8 @@
 """An artifact service of ADK, in parcels of a store.
 
-A version is two parcels: the bytes, under a name of their own, and then what is said of them, under the number of the
-version, which must not exist yet. So two who save at a time get two versions, and who is killed in between leaves
-bytes that nothing refers to. Lists read no contents.
+A version is two parcels. The first has the bytes, under a random name. The second has the facts about them, under the
+number of the version, and is created only if that number does not exist yet. So two concurrent saves get two versions,
+and a process that is killed between the two puts leaves bytes that nothing refers to. Lists read no contents.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from treering.store.place import Place
 T = TypeVar("T")
 
 REFERENCES_MAX: Final = 5
-"""Artifacts that refer to another one, in a chain; as in ADK's own services."""
+"""The longest chain of artifacts that refer to another artifact; as in ADK's own services."""
 _USER: Final = "user:"
-"""What the names of files begin with that belong to the user, and not to a session."""
+"""The prefix of the names of files that belong to the user, and not to a session."""
 _BYTES: Final = "artifact-bytes"
 _REWOUND: Final = types.Blob(mime_type="application/octet-stream", data=b"")
-"""What a rewind saves in place of an artifact that was not there yet; it is loaded as absent."""
+"""The blob that a rewind saves for an artifact that did not exist yet; `load_artifact` returns None for it."""
 
 
 class TreeringArtifactService(BaseArtifactService):
@@ -48,10 +48,10 @@ class TreeringArtifactService(BaseArtifactService):
     """
 
     def __init__(self, store: Store | AsyncStore) -> None:
-        """Nothing is read or written yet.
+        """Make a service, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it.
+            store: The store, from `treering.open`.
         """
         self._place = store.place
 
@@ -65,15 +65,15 @@ class TreeringArtifactService(BaseArtifactService):
         session_id: str | None = None,
         custom_metadata: dict[str, Any] | None = None,
     ) -> int:
-        """Save a version of an artifact; durable when it returns.
+        """Save a version of an artifact; the version is durable when this returns.
 
         Returns:
-            Its number.
+            The number of the version.
 
         Raises:
-            InputValidationError: The artifact is of no kind that can be stored, or refers to one of somebody else; or a
-                file of a session comes without its session.
-            treering.UsageError: It has more than 256 MiB, or a name is empty.
+            InputValidationError: The artifact is of a kind that cannot be stored, or refers to an artifact of another
+                user or session; or the file belongs to a session and no session is given.
+            treering.UsageError: The artifact has more than 256 MiB, or a name is empty.
             treering.UnavailableError: The store did not answer; the version may exist.
         """
         file = _File(app_name, user_id, session_id, filename)
@@ -88,7 +88,8 @@ class TreeringArtifactService(BaseArtifactService):
         """Return a version of an artifact, by default the newest; None if there is none.
 
         Raises:
-            InputValidationError: It refers to an artifact of somebody else, or in a long chain to others.
+            InputValidationError: It refers to an artifact of another user or session, or its chain of references is
+                too long.
         """
         file = _File(app_name, user_id, session_id, filename)
         for left in range(REFERENCES_MAX, -1, -1):
@@ -135,7 +136,7 @@ class TreeringArtifactService(BaseArtifactService):
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
-        """Return what is known of each version of an artifact, the oldest first; one LIST, and one read for each."""
+        """Return the facts about each version of an artifact, the oldest first; one LIST, and one read per version."""
         file = _File(app_name, user_id, session_id, filename)
 
         def told(place: Place) -> Steps[list[ArtifactVersion]]:
@@ -149,7 +150,7 @@ class TreeringArtifactService(BaseArtifactService):
     async def get_artifact_version(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None, version: int | None = None
     ) -> ArtifactVersion | None:
-        """Return what is known of a version of an artifact, by default of the newest; None if there is none."""
+        """Return the facts about a version of an artifact, by default the newest; None if there is none."""
         file = _File(app_name, user_id, session_id, filename)
 
         def told(place: Place) -> Steps[ArtifactVersion | None]:
@@ -175,10 +176,10 @@ class _File(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """What the names of its parcels begin with.
+        """The prefix of the names of its parcels.
 
         Raises:
-            InputValidationError: It belongs to a session, and none is given.
+            InputValidationError: It belongs to a session, and no session is given.
         """
         if not self.is_of_user and self.session is None:
             raise InputValidationError("Session ID must be provided for session-scoped artifacts.")
@@ -190,10 +191,10 @@ def _owner(session: str | None) -> str:
 
 
 def _encoded(file: _File, part: types.Part) -> dict[str, Any]:
-    """Return what is stored of an artifact beside its bytes.
+    """Return the facts that are stored about an artifact, without its bytes.
 
     Raises:
-        InputValidationError: It is of no known kind, or refers to an artifact of somebody else.
+        InputValidationError: It is of an unknown kind, or refers to an artifact of another user or session.
     """
     rest = part.model_dump(mode="json", exclude_none=True)
     if part.inline_data is not None:
@@ -239,7 +240,7 @@ def _save(place: Place, file: _File, facts: dict[str, Any], data: bytes, metadat
         try:
             yield from put_parcel(place, f"{folder}/{number}", json.dumps(told).encode(), expect=ABSENT)
         except ConflictError:
-            continue  # somebody else saved this version
+            continue  # another call saved a version with this number
         return number
 
 
@@ -253,7 +254,7 @@ def _load(place: Place, file: _File, version: int | None) -> Steps[types.Part | 
         return None
     found = (yield from get_parcel(place, facts["bytes"])) if facts["bytes"] else (b"", "")
     if found is None:
-        return None  # it was deleted meanwhile
+        return None  # the version was deleted between the two reads
     part = types.Part.model_validate(facts["part"])
     if part.inline_data is not None:
         part.inline_data.data = found[0]
@@ -263,7 +264,7 @@ def _load(place: Place, file: _File, version: int | None) -> Steps[types.Part | 
 
 
 def _facts(place: Place, file: _File, version: int | None) -> Steps[dict[str, Any] | None]:
-    """What is stored of a version beside its bytes, by default of the newest."""
+    """Return the facts that are stored about a version, by default the newest; None if there is none."""
     if version is None:
         version = max((yield from _versions(place, file)), default=-1)
     if version < 0:
@@ -286,7 +287,7 @@ def _versions(place: Place, file: _File) -> Steps[list[int]]:
 
 
 def _delete(place: Place, file: _File) -> Steps[None]:
-    for number in (yield from _versions(place, file))[::-1]:  # who is interrupted leaves the older ones
+    for number in (yield from _versions(place, file))[::-1]:  # newest first: an interruption leaves the older ones
         facts = yield from _facts(place, file, number)
         yield from delete_parcel(place, f"{file.folder}/{number}")
         if facts is not None and facts["bytes"]:

@@ -1,9 +1,9 @@
 """A session of ADK in one session of Treering: protocols without I/O.
 
-Rule 1: each event is a node, and the context is the list of all events. A rewind is an event that continues the node
-before the invocation it takes back: what it takes back is a branch, and stays in the list, as ADK wants it.
-Rule 2: what an event sets of the session's own state is a checkpoint in the same append.
-Rule 3: an event is recorded behind the event that its caller saw last, or refused.
+Rule 1: each event is a node, and the context is the list of all events. The parent of a rewind's event is the node
+before the invocation that it undoes. The undone events become a branch, and stay in the list, as ADK expects.
+Rule 2: the values of the session's own state that an event sets are a checkpoint in the same append.
+Rule 3: an event is refused unless its caller has seen the newest event of the session.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class Read(NamedTuple):
     """A session as it was read."""
 
     payloads: list[Any]
-    """Of its events, or of the newest ones."""
+    """The payloads of its events: of all, or of the newest ones."""
     newest: Newest
     state: Mapping[str, Any]
-    """Its own."""
+    """The session's own state, without that of the app and the user."""
     owed: Owed | None
 
 
 class Newest(NamedTuple):
-    """Where a session ends."""
+    """The end of a session: its newest event."""
 
     mark: str
-    """Different after each event."""
+    """A text that differs after each event."""
     node: str | None
-    """Of the newest event; None if there is none."""
+    """The node of the newest event; None if there is none."""
     payload: Any
     updated: float
-    """Seconds since 1970: when the newest event was made, or the session."""
+    """The time of the newest event, or else that of the session's creation, in seconds since 1970."""
 
     @property
     def event(self) -> str | None:
@@ -53,7 +53,7 @@ class Newest(NamedTuple):
 
 
 class Owed(NamedTuple):
-    """An event that may not have set yet what it sets."""
+    """An event whose changes to the state of the app and the user may not be applied yet."""
 
     node: str
     state: Scoped
@@ -67,28 +67,28 @@ class Conversation(SharedSession):
     """Reads and records the events of one session."""
 
     settled: str | None = None
-    """The newest event that is known to have set what it sets for the app and the user."""
+    """The newest event whose changes to the state of the app and the user are known to be applied."""
 
     def create(self, state: Mapping[str, object]) -> Steps[Read]:
         """Create the session.
 
         Raises:
-            AlreadyExistsError: There is one.
+            AlreadyExistsError: It exists.
         """
         yield from self._be_ready()
         yield from self.writer.appender.write(lambda: self._plan_new(state))
         return self._read(None)
 
     def exists(self) -> Steps[bool]:
-        """Look whether there is such a session; one whose creator was killed before it wrote anything is none."""
+        """Tell whether the session exists. A session without records does not count: its creator was killed."""
         yield from self.look()
         return self._has_records
 
     def read(self, newest: int | None = None) -> Steps[Read | None]:
-        """Read the session as it is now; None if there is none.
+        """Read the session as it is now; None if it does not exist.
 
         Args:
-            newest: Only so many of the newest events.
+            newest: How many of the newest events to return; by default all.
         """
         if not (yield from self.exists()):
             return None
@@ -96,15 +96,15 @@ class Conversation(SharedSession):
         return self._read(newest)
 
     def append(self, event: NewEvent, is_stale: Callable[[Newest], bool]) -> Steps[Newest]:
-        """Record an event; durable when it returns. One that is the newest event already is not recorded again.
+        """Record an event, which is durable when this returns. If it is the newest event, it is not recorded again.
 
         Args:
             event: The event.
-            is_stale: Told where the session ends, says whether the caller has not seen all of that.
+            is_stale: Returns, for the end of the session, whether the caller has not seen it.
 
         Raises:
             StaleSessionError: The caller has not seen all events.
-            SessionNotFoundError: There is no such session.
+            SessionNotFoundError: The session does not exist.
         """
         yield from self._be_ready()
         if not self._has_records and not (yield from self.exists()):
@@ -116,11 +116,11 @@ class Conversation(SharedSession):
         yield from self._tidy()
         newest = self._newest()
         if planned.node_made is not None and newest.node != planned.node_made:
-            return newest._replace(mark=planned.node_made, node=planned.node_made)  # another one follows it already
+            return newest._replace(mark=planned.node_made, node=planned.node_made)  # another event follows it already
         return newest
 
     def owed(self) -> Steps[Owed | None]:
-        """What the newest event sets for the app and the user, if that may not be done; None if it is."""
+        """Return the newest event if its changes for the app and the user may not be applied yet; else None."""
         yield from self._be_ready()
         return self._owed() if self._has_records else None
 
@@ -148,7 +148,7 @@ class Conversation(SharedSession):
         yield from self._stand()
         newest = self._newest()
         recording = _Planned(self.writer)
-        if newest.event == event.id and newest.payload == event.payload:  # an id alone may be that of another event
+        if newest.event == event.id and newest.payload == event.payload:  # two different events may have the same id
             return recording
         if is_stale(newest):
             raise StaleSessionError(
@@ -168,7 +168,7 @@ class Conversation(SharedSession):
         return recording
 
     def _place_of(self, invocation: str | None) -> int | None:
-        """The place of the first event of an invocation."""
+        """Return the place of the first event of an invocation; None if there is none."""
         if invocation is None:
             return None
         told = (rest_of(payload).get("invocation_id") for payload in self._payloads(None))

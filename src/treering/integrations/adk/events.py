@@ -1,7 +1,7 @@
-"""An event of ADK as a node of the transcript, and back; what it changes of the state, by scope.
+"""Convert events of ADK to nodes of the transcript and back, and split their changes to the state by scope.
 
-A payload has the `role` and the `parts` of the event's content, as the Gemini API has them, so whatever reads messages
-here knows text, calls, results and pictures of an event. The rest of the event is beside them, under `adk`.
+A payload has the `role` and the `parts` of the event's content, as the Gemini API has them. So all code that reads
+messages finds the text, calls, results and pictures of an event. The rest of the event is in the field `adk`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from treering.format import values
 from treering.transcript.node import Draft
 
 REST: Final = "adk"
-"""The field of a payload that has all of an event but its content."""
+"""The field of a payload that has all fields of an event except its content."""
 USAGE: Final = "usage"
 """The kind of notes that say what an answer cost."""
 _CONTENT: Final = ("role", "parts")
 _STANDARD: Final = str.maketrans("-_", "+/")
-"""From base64 for addresses, which pydantic writes, to that which is found as an attachment."""
+"""From URL-safe base64, which pydantic writes, to standard base64, in which attachments are recognized."""
 _COUNTS: Final = {
     "prompt_token_count": "input",
     "candidates_token_count": "output",
@@ -34,7 +34,7 @@ _COUNTS: Final = {
     "cached_content_token_count": "cache_read",
     "thoughts_token_count": "reasoning",
 }
-"""By name in the Gemini API: the name in the sums of a session."""
+"""The name of a count in the sums of a session, by its name in the Gemini API."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,23 +46,23 @@ class NewEvent(NamedTuple):
     payload: dict[str, Any]
     role: str
     usage: dict[str, object]
-    """What it cost; empty if it is not known."""
+    """Its token counts; empty if they are not known."""
     state: Scoped
-    """What it sets."""
+    """The values of the state that it sets."""
     rewinds_before: str | None
-    """The invocation before which it takes the conversation back."""
+    """The invocation before which it rewinds the conversation; None if it is no rewind."""
 
     def draft(self) -> Draft:
-        """Return its node."""
+        """Return the draft of its node."""
         return Draft(role=self.role, payload=self.payload)
 
     def note(self, node: str) -> Draft:
-        """Return the note that says what it cost."""
+        """Return the note with its token counts."""
         return Draft(type="note", kind=USAGE, target=node, brief=dict(self.usage))
 
 
 class Scoped(NamedTuple):
-    """Values of the state by whom they belong to, without the prefixes of their keys."""
+    """Values of the state by owner (app, user or session), without the prefixes of their keys."""
 
     app: dict[str, Any]
     user: dict[str, Any]
@@ -70,7 +70,7 @@ class Scoped(NamedTuple):
 
 
 def new_event(event: Event) -> NewEvent:
-    """Encode an event; it may change once this returned."""
+    """Encode an event; the caller may change the event afterwards."""
     fields: dict[str, Any] = json.loads(event.model_dump_json(exclude_none=True))
     said: dict[str, Any] = {}
     if event.content is not None and event.content.parts:
@@ -84,7 +84,7 @@ def new_event(event: Event) -> NewEvent:
 
 
 def event_of(payload: object) -> Event:
-    """Return the event that a payload stands for. One that was erased or amended to something else is plain text."""
+    """Return the event of a payload. A payload that is no event, since it was erased or amended, becomes plain text."""
     fields = dict(rest_of(payload))
     if not fields or not isinstance(payload, Mapping):
         text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False, default=str)
@@ -94,7 +94,7 @@ def event_of(payload: object) -> Event:
 
 
 def parts_of(content: types.Content) -> dict[str, Any]:
-    """Return a content as it is stored: its role and its parts."""
+    """Return the stored form of a content: its role and its parts."""
     fields: dict[str, Any] = json.loads(content.model_dump_json(exclude_none=True))
     for part in fields.get("parts", ()):
         if "inline_data" in part and "data" in part["inline_data"]:
@@ -108,7 +108,7 @@ def content_of(payload: Mapping[str, Any]) -> types.Content:
 
 
 def rest_of(payload: object) -> Mapping[str, Any]:
-    """Return the fields of an event but its content, from its payload; none if it was erased."""
+    """Return the fields of an event except its content, from its payload; empty if the payload was erased."""
     rest = payload.get(REST) if isinstance(payload, Mapping) else None
     if isinstance(rest, str):
         rest = json.loads(rest)
@@ -116,13 +116,13 @@ def rest_of(payload: object) -> Mapping[str, Any]:
 
 
 def shared_by(payload: object) -> Scoped:
-    """Return what the event of a payload sets."""
+    """Return the values of the state that the event of a payload sets."""
     actions = rest_of(payload).get("actions")
     return scoped(actions.get("state_delta") if isinstance(actions, Mapping) else None)
 
 
 def scoped(state: Mapping[str, Any] | None) -> Scoped:
-    """Return values of a state by scope, as JSON has them; those that only live as long as a call are left out."""
+    """Return values of a state by scope, as JSON values; temporary ones (`temp:`) are left out."""
     found = Scoped({}, {}, {})
     for key, value in as_json(state or {}).items():
         if key.startswith(State.APP_PREFIX):
@@ -135,16 +135,16 @@ def scoped(state: Mapping[str, Any] | None) -> Scoped:
 
 
 def joined(app: Mapping[str, Any], user: Mapping[str, Any], session: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state that a session shows: its own values, and those it shares, with prefixes."""
+    """Return the state that a session shows: its own values, and those of the app and the user with prefixes."""
     found = dict(session)
     found |= {State.APP_PREFIX + key: value for key, value in app.items()}
     return found | {State.USER_PREFIX + key: value for key, value in user.items()}
 
 
 def as_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them. What has no such form is replaced by its text, and a warning says so.
+    """Return values as JSON values. A value without a JSON form is replaced by its text, and a warning is logged.
 
-    As in ADK's own stores: an event must not be lost for a value that a tool left in the state.
+    ADK's own stores do the same: an event must not be lost because of a value that a tool left in the state.
     """
     try:
         found = to_jsonable_python(dict(state))
@@ -155,7 +155,7 @@ def as_json(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _storable(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return a payload that can be stored: one that is nested too deep is kept as a text."""
+    """Return a payload that can be stored: a payload that is nested too deep is kept as JSON text."""
     try:
         values.encode(payload)
     except UsageError:

@@ -1,7 +1,7 @@
-"""A memory service of ADK: texts that a user's sessions leave, found by their words.
+"""A memory service of ADK: texts from a user's sessions, found by their words.
 
-Rule: a memory is a node whose id is that of the event. So an event is remembered once, however often its session is
-added, and one that was deleted stays so: its text is erased, and its id remains.
+Rule: a memory is a node with the id of its event. So an event is remembered once, however often its session is added. A
+deleted memory is not added again: its text is erased, and its id remains.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from treering.transcript.node import Draft, Node
 FOUND_MAX: Final = 10
 """Memories that a search returns; as many as ADK's own service in memory. All of them go into a prompt."""
 MATCHES_MAX: Final = 1000
-"""Texts that are looked at for each word of a query."""
+"""The most texts that are considered for each word of a query."""
 NAMESPACE: Final = "adk-memory"
-"""The namespace of the store in which memories are, by app and user."""
+"""The namespace of the store that has the memories, by app and user."""
 _KIND: Final = "memory"
 _SESSION: Final = "memory"
 
@@ -51,19 +51,19 @@ _SESSION: Final = "memory"
 class TreeringMemoryService(BaseMemoryService, Closable):
     """Keeps memories of ADK in a store: pass it as `Runner(..., memory_service=...)`.
 
-    A search finds the texts that share the most words with the query, by the search index of the store: a file on this
-    computer that is brought up to date before, see `treering.search`. There are no embeddings.
+    A search finds the texts that share the most words with the query. It uses the search index of the store, which is a
+    file on this computer and is updated before each search; see `treering.search`. There are no embeddings.
     """
 
     def __init__(
         self, store: Store | AsyncStore, *, index: str | os.PathLike[str] | None = None, open_max: int = OPEN_MAX
     ) -> None:
-        """Nothing is read or written yet.
+        """Make a service, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
+            store: The store, from `treering.open`. Closing this object does not close the store.
             index: A folder for the search indexes, one file for each user. By default in the user's cache folder.
-            open_max: Users whose memories are kept open.
+            open_max: The most users whose memories are kept open.
         """
         self._place = store.place.namespace(NAMESPACE)
         self._index = None if index is None else os.fspath(index)
@@ -72,7 +72,7 @@ class TreeringMemoryService(BaseMemoryService, Closable):
         )
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Remember what is said in a session; events that are remembered already are left out."""
+        """Remember the texts of a session's events; events that are remembered already are skipped."""
         await self._add(_User(session.app_name, session.user_id), _told(session.events, session.id))
 
     async def add_events_to_memory(
@@ -84,7 +84,7 @@ class TreeringMemoryService(BaseMemoryService, Closable):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember what is said in some events."""
+        """Remember the texts of some events; events that are remembered already are skipped."""
         await self._add(_User(app_name, user_id), _told(events, session_id, custom_metadata))
 
     async def add_memory(
@@ -95,7 +95,7 @@ class TreeringMemoryService(BaseMemoryService, Closable):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember something. An entry without an id gets one."""
+        """Remember entries. An entry without an id gets one."""
         new = []
         for entry in memories:
             facts = entry.model_dump(mode="json", exclude_none=True, exclude={"content"})
@@ -108,20 +108,20 @@ class TreeringMemoryService(BaseMemoryService, Closable):
         """Return the memories that share the most words with a query, at most ten, the best first.
 
         Raises:
-            treering.UnavailableError: The store does not answer, or the index cannot be written.
+            treering.UnavailableError: The store did not answer, or the index cannot be written.
         """
         words = list(dict.fromkeys(re.findall(r"\w+", query.lower())))
         found = await self._users.aside(self._search, _User(app_name, user_id), words) if words else []
         return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Erase a memory, if there is one, for good: its text is removed from storage, see `Session.erase`."""
+        """Erase a memory permanently, if it exists: its text is removed from storage, see `Session.erase`."""
         if memory_id:
             user = _User(app_name, user_id)
             await self._users.aside(self._users.use, user, lambda memories: memories.erase(memory_id))
 
     def close(self) -> None:
-        """Bring the cards of open sessions up to date, and close them. What is used again is opened again."""
+        """Bring the cards of open sessions up to date, and close them. A later call opens its session again."""
         self._users.close()
 
     async def _add(self, user: _User, new: Sequence[Draft]) -> None:
@@ -164,13 +164,13 @@ class _Memories(SharedSession):
     """The memories of one user."""
 
     def add(self, new: Sequence[Draft]) -> Steps[None]:
-        """Record memories that are new; durable when it returns."""
+        """Record the memories that are not recorded yet; they are durable when this returns."""
         yield from self._be_ready()
         yield from self.writer.appender.write(lambda: self._plan(new))
         yield from self._tidy()
 
     def find(self, ids: Iterable[str]) -> Steps[list[Node]]:
-        """The memories with these ids that are still there."""
+        """Return the memories with these ids that were not erased."""
         wanted = list(ids)
         if not wanted or not (yield from self.look()):
             return []
@@ -179,7 +179,7 @@ class _Memories(SharedSession):
         return [node for node in nodes if not node.erased]
 
     def erase(self, memory: str) -> Job[None]:
-        """Remove a memory from storage; there may be none."""
+        """Remove a memory from storage, if it exists."""
         if not (yield from self.look()):
             return
         try:
@@ -204,7 +204,7 @@ class _Memories(SharedSession):
 
 
 def _told(events: Iterable[Event], session: str | None, metadata: Mapping[str, object] | None = None) -> list[Draft]:
-    """The memories of events that say something."""
+    """Return the memories of the events that have text."""
     drafts = []
     for event in events:
         if event.content is not None and any(part.text for part in event.content.parts or ()):

@@ -1,4 +1,4 @@
-"""Where things of ADK are in a store.
+"""The places of ADK's sessions, state, artifacts and memories in a store.
 
 | what                         | namespace      | name                                     |
 |------------------------------|----------------|------------------------------------------|
@@ -46,7 +46,7 @@ class Where(NamedTuple):
 
     @property
     def facts(self) -> dict[str, object]:
-        """What the card says of it."""
+        """The facts on the card of its session."""
         return {MARK: {"keeps": "session", "app": self.app, "user": self.user}}
 
 
@@ -63,12 +63,12 @@ class Shared(NamedTuple):
 
     @property
     def facts(self) -> dict[str, object]:
-        """What the card says of it."""
+        """The facts on the card of its session."""
         return {MARK: {"keeps": "state", "app": self.app} | ({} if self.user is None else {"user": self.user})}
 
 
 def is_session(row: SessionInfo) -> bool:
-    """Tell whether a row is that of a session of ADK."""
+    """Tell whether a row of a list is a session of ADK."""
     facts = fields_of(row.extra.get(MARK))
     return facts.get("keeps") == "session"
 

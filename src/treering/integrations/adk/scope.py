@@ -1,7 +1,8 @@
 """The state that sessions of ADK share: of an app, or of a user. Protocols without I/O.
 
-Rule: what an event sets here is recorded under the id of its node, once. So whoever finds an event that was not yet
-applied, because its process was killed in between, applies it; and two who do change nothing twice.
+Rule: the changes of an event to this state are recorded once, under the id of the event's node. If a process is killed
+after it recorded an event and before it applied the changes, the next process that reads the event applies them. If two
+processes do so, the changes are still applied only once.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ class Scope(SharedSession):
     """Reads and changes the state of an app or a user."""
 
     def read(self) -> Steps[Mapping[str, Any]]:
-        """The state as it is now; empty if nothing was ever set."""
+        """Read the state as it is now; empty if nothing was ever set."""
         yield from self.look()
         return decoded_state(self._keys)
 
     def apply(self, event: str, changes: Mapping[str, object], *, by: str) -> Steps[None]:
-        """Set what an event sets, unless it was done; durable when it returns.
+        """Apply the changes of an event, unless they are applied already; durable when this returns.
 
         Args:
             event: The node of the event.
             changes: Values by key.
-            by: The session of the event, for people.
+            by: The session of the event; only for people who read the journal.
         """
         yield from self._be_ready()
         yield from self.writer.appender.write(lambda: self._plan(event, changes, by))

@@ -1,10 +1,10 @@
 """A session service of ADK, in sessions of Treering.
 
 Rule 1: awaited calls run in threads, one at a time for each session. So a service serves any number of tasks and event
-loops, and an append that was begun ends, also if its caller is cancelled.
-Rule 2: an event is recorded first, with all that it sets. What it sets for the app or the user is then done once, by
-its own process or by whoever finds that it was not; see `treering.integrations.adk.scope`.
-Rule 3: who has not seen the newest event of a session gets a `StaleSessionError`, and nothing is recorded.
+loops, and an append that has begun is completed even if its caller is cancelled.
+Rule 2: an event is recorded first, with all values that it sets. Its changes for the app or the user are applied after
+that, once: by the same process, or by a process that finds them missing; see `treering.integrations.adk.scope`.
+Rule 3: a caller that has not seen the newest event of a session gets a `StaleSessionError`, and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ from treering.storage.run import run
 from treering.store.info import SessionInfo
 
 AT_ONCE_MAX: Final = 16
-"""Sessions read at once for a list."""
+"""Sessions that are read concurrently for a list."""
 
 
 class TreeringSessionService(BaseSessionService, Closable):
     """Keeps the sessions of ADK in a store: pass it as `Runner(..., session_service=...)`.
 
-    Each event is a node of the transcript, stored once, and what it sets of the state is a checkpoint. A rewind is a
-    branch: what it takes back stays. State of the app (`app:`) and of the user (`user:`) is shared between sessions.
+    Each event is a node of the transcript, stored once. The values of the state that it sets are a checkpoint. A rewind
+    makes a branch: the undone events are kept. State of the app (`app:`) and of the user (`user:`) is shared between
+    sessions.
 
-    Several processes may use one store, also one session: of two that append at a time one gets ADK's
-    `StaleSessionError`. Close the service when the program ends, or use it as a context manager; a process that is
-    killed loses nothing that was appended.
+    Several processes may use one store, and also one session: of two concurrent appends one raises ADK's
+    `StaleSessionError`. Close the service when the program ends, or use it as a context manager. A process that is
+    killed loses no event that was appended.
     """
 
     def __init__(self, store: Store | AsyncStore, *, open_max: int = OPEN_MAX) -> None:
-        """Nothing is read or written yet.
+        """Make a service, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            open_max: Sessions kept open, with their events in memory.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            open_max: The most sessions kept open, with their events in memory.
         """
         self._store = Store(store.place)
         self._sessions: OpenSessions[Where, Conversation] = OpenSessions(
@@ -64,21 +65,21 @@ class TreeringSessionService(BaseSessionService, Closable):
         )
         self._scopes: OpenSessions[Shared, Scope] = OpenSessions(store.place.driver, self._scope, open_max=open_max)
 
-    # what a runner calls
+    # methods that a runner calls
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Create a session; durable when it returns.
+        """Create a session; it is durable when this returns.
 
         Args:
-            app_name: Of the app: a namespace of the store.
-            user_id: Of the user: a namespace in that.
-            state: What it begins with, also of the app and the user.
-            session_id: By default a new one is made.
+            app_name: The app: a namespace of the store.
+            user_id: The user: a namespace in the app's namespace.
+            state: The initial state of the session, and values to set for the app and the user.
+            session_id: The session's id; by default a random one.
 
         Raises:
-            AlreadyExistsError: There is one with this id.
+            AlreadyExistsError: A session has this id.
             treering.UsageError: The app or the user is empty, or a value cannot be stored.
             treering.UnavailableError: The store did not answer; the session may exist.
         """
@@ -91,9 +92,9 @@ class TreeringSessionService(BaseSessionService, Closable):
         """Return a session as it is now; None if there is none.
 
         Args:
-            app_name: Of the app.
-            user_id: Of the user.
-            session_id: Of the session.
+            app_name: The app.
+            user_id: The user.
+            session_id: The session's id.
             config: Which events to return; by default all.
         """
         where = Where(app_name, user_id, _stripped(session_id))
@@ -119,20 +120,20 @@ class TreeringSessionService(BaseSessionService, Closable):
         return ListSessionsResponse(sessions=await self._sessions.aside(self._list, app_name, user_id))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Delete a session with all its events, if there is one. State of the app and the user stays."""
+        """Delete a session with all its events, if it exists. The state of the app and the user is kept."""
         where = Where(app_name, user_id, _stripped(session_id))
         if all(where):
             place = place_of_user(self._store.place, app_name, user_id)
             await self._sessions.aside(self._sessions.delete, where, place.delete(where.session))
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Record an event at the end of a session; durable when it returns. Partial ones are not recorded.
+        """Record an event at the end of a session; it is durable when this returns. Partial events are not recorded.
 
-        A call that got no answer may be repeated with the same event: it is recorded once.
+        If a call raised `UnavailableError`, repeat it with the same event: the event is recorded once.
 
         Raises:
             google.adk.errors.StaleSessionError: The session was changed since it was read; read it again.
-            SessionNotFoundError: There is no such session (any more).
+            SessionNotFoundError: The session does not exist, or was deleted.
             treering.UsageError: A value cannot be stored.
             treering.UnavailableError: The store did not answer; the event may be recorded.
         """
@@ -150,14 +151,14 @@ class TreeringSessionService(BaseSessionService, Closable):
         return dict(await self._sessions.aside(self._shared, Shared(app_name, user_id)))
 
     async def flush(self) -> None:
-        """Nothing is left to do: each event was durable when `append_event` returned."""
+        """Do nothing: each event was durable when `append_event` returned."""
 
     def close(self) -> None:
-        """Bring the cards of open sessions up to date, and close them. What is used again is opened again."""
+        """Bring the cards of open sessions up to date, and close them. A later call opens its session again."""
         self._sessions.close()
         self._scopes.close()
 
-    # how
+    # implementation
 
     def _conversation(self, where: Where) -> Conversation:
         place = place_of_user(self._store.place, where.app, where.user)
@@ -171,13 +172,13 @@ class TreeringSessionService(BaseSessionService, Closable):
         return self._scopes.use(shared, Scope.read)
 
     def _both(self, where: Where) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The states that a session shares with others: of its app, and of its user."""
+        """Read the states that a session shares with other sessions: those of its app and of its user."""
         return self._shared(where.of_app), self._shared(where.of_user)
 
     def _create(self, where: Where, state: Scoped) -> Session:
         if self._sessions.use(where, Conversation.exists):
             raise AlreadyExistsError(f"Session with id {where.session} already exists.")
-        self._settle(where, Owed(new_nonce(), state))  # first: a session that is there is whole
+        self._settle(where, Owed(new_nonce(), state))  # before the session: one that exists has all its state
         read = self._sessions.use(where, lambda session: session.create(state.session))
         return _session(where, read, joined(*self._both(where), read.state), None)
 
@@ -196,11 +197,11 @@ class TreeringSessionService(BaseSessionService, Closable):
         if (new.state.app or new.state.user) and newest.node is not None:
             self._settle(where, Owed(newest.node, new.state))
         session.last_update_time = event.timestamp
-        if session.events[-1:] != [event]:  # else it was sent again, though it was acknowledged
+        if session.events[-1:] != [event]:  # else the caller repeated an append that had succeeded
             self._commit_event_to_session(session, event)
 
     def _settle(self, where: Where, owed: Owed) -> None:
-        """Set what an event sets for the app and the user, unless it was done."""
+        """Apply the changes of an event for the app and the user, unless they are applied already."""
         for shared, changes in ((where.of_app, owed.state.app), (where.of_user, owed.state.user)):
             if changes:
                 self._scopes.use(shared, partial(Scope.apply, event=owed.node, changes=changes, by=where.session))
@@ -239,12 +240,15 @@ def _stripped(session_id: str | None) -> str:
 
 
 def _mark(loaded: Session, mark: str) -> None:
-    """Note in a session how far it was read, where all services that keep revisions do."""
+    """Note in a session which event was the newest when it was read, in the attribute that ADK's services use."""
     loaded._storage_update_marker = mark  # noqa: SLF001  # there is no other place
 
 
 def _is_stale(loaded: Session, newest: Newest) -> bool:
-    """Whether a session was read before its newest event. Without a mark it was made by hand, or by another service."""
+    """Tell whether a session was read before its newest event was recorded.
+
+    A session without a mark was made by hand, or by another service.
+    """
     mark = loaded._storage_update_marker  # noqa: SLF001  # see `_mark`
     if mark is not None:
         return mark != newest.mark

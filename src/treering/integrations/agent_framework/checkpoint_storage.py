@@ -2,7 +2,7 @@
 
 Rule 1: awaited calls run in threads, one at a time for each storage. So one storage serves any number of runs, threads
 and event loops.
-Rule 2: values are encoded before a method gives way, and decoded anew for each caller.
+Rule 2: values are encoded before a method first awaits, and decoded again for each caller.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ NAME: Final = "workflows"
 
 
 class TreeringCheckpointStorage(Closable):
-    """Keeps checkpoints of workflows: each stores what differs from the one before.
+    """Keeps checkpoints of workflows: each stores its differences from the checkpoint before it.
 
     Pass it as `WorkflowBuilder(checkpoint_storage=...)`, or to `workflow.run`. All checkpoints of a storage are in one
-    session; give each conversation or job a storage of its own name. Several processes may use one storage at a time,
-    and the checkpoints of all are kept.
+    session; give each conversation or job a storage with its own name. Several processes may use one storage at the
+    same time, and the checkpoints of all of them are kept.
 
-    Plain data, and objects of the framework, are stored as they are. Classes of your own are stored once they are
-    registered, and nothing is pickled: what is read imports and runs no code but that of registered classes.
+    Plain data, and objects of the framework, are stored as they are. Objects of your own classes can be stored if the
+    classes are in `types`. Nothing is pickled: reading imports no code, and runs only code of these classes.
     """
 
     def __init__(self, store: Store | AsyncStore, name: str = NAME, *, types: Types = ()) -> None:
-        """Nothing is read or written yet.
+        """Make a storage, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            name: Of the session in the store.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            name: The name of the session in the store.
             types: Classes whose objects checkpoints may hold: dataclasses, pydantic models, enums, and classes with
-                `to_dict` and `from_dict`. As a dict, by the names that are stored, so that a class may move.
+                `to_dict` and `from_dict`. A dict gives the names that are stored, so that a class may be renamed.
 
         Raises:
             treering.UsageError: Objects of a class cannot be stored, or two classes have one name.
@@ -60,9 +60,9 @@ class TreeringCheckpointStorage(Closable):
         )
 
     async def save(self, checkpoint: WorkflowCheckpoint) -> str:
-        """Store a checkpoint as it is now, and return its id: durable when it returns, in one append.
+        """Store a checkpoint as it is now in one append, and return its id; it is durable when this returns.
 
-        One of the same id is replaced.
+        A stored checkpoint with the same id is replaced.
 
         Raises:
             WorkflowCheckpointException: It holds a value that cannot be stored; the message names its path and type.
@@ -81,8 +81,8 @@ class TreeringCheckpointStorage(Closable):
         """Return a checkpoint.
 
         Raises:
-            WorkflowCheckpointException: There is none of that id; or it holds an object of a class that is not
-                registered, or that has other fields now.
+            WorkflowCheckpointException: No checkpoint has that id; or it holds an object of a class that is not in
+                `types`, or that has other fields now.
         """
         plain = await self._perform(lambda session: session.find(checkpoint_id))
         if plain is None:
@@ -93,19 +93,19 @@ class TreeringCheckpointStorage(Closable):
         """Return all checkpoints of a workflow, in the order in which they were saved.
 
         Raises:
-            WorkflowCheckpointException: As for `load`.
+            WorkflowCheckpointException: A checkpoint cannot be loaded; see `load`.
         """
         return list(map(self._checkpoint, await self._perform(lambda session: session.every(workflow_name))))
 
     async def delete(self, checkpoint_id: str) -> bool:
-        """Delete a checkpoint; False if there is none of that id. What later ones share with it stays."""
+        """Delete a checkpoint; False if no checkpoint has that id. Data that later checkpoints share with it stays."""
         return await self._perform(lambda session: session.delete(checkpoint_id))
 
     async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
         """Return the checkpoint of a workflow with the greatest timestamp; None if there is none.
 
         Raises:
-            WorkflowCheckpointException: As for `load`.
+            WorkflowCheckpointException: The checkpoint cannot be loaded; see `load`.
         """
         plain = await self._perform(lambda session: session.latest(workflow_name))
         return None if plain is None else self._checkpoint(plain)

@@ -1,10 +1,10 @@
 """Checkpoints of workflows in one session of Treering: protocols without I/O.
 
-Rule 1: behind each save the state of the session is that checkpoint, by keys. What is recorded is what differs from
-the one that was saved before it, whatever workflow or branch that belongs to.
-Rule 2: the metadata of each of our checkpoints names the one of the framework that it holds. A list is read from these,
-and an id that was saved twice is the last one.
-Rule 3: a save replaces nothing that others save, so it is planned again wherever another writer was faster.
+Rule 1: after each save the state of the session holds that checkpoint, divided into keys. Only the differences from the
+checkpoint that was saved before it are recorded, even if that belongs to another workflow or branch.
+Rule 2: the metadata of each checkpoint of Treering names the checkpoint of the framework that it holds. Lists are read
+from these metadata; if an id was saved twice, the last one counts.
+Rule 3: a save replaces no checkpoint of another writer. So if another writer appends first, the save is planned again.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from treering.session.verbs import pruning
 from treering.storage.requests import Steps
 
 FACTS_BYTES_MAX: Final = 440
-"""Of the metadata that name a checkpoint; a record has room for 512 bytes."""
+"""The most bytes of the metadata that name a checkpoint; a record has room for 512 bytes."""
 
 Plain = dict[str, Any]
-"""A checkpoint of the framework by its fields, as plain data."""
+"""The fields of a checkpoint of the framework, as plain data."""
 
 
 class Saved(NamedTuple):
-    """One checkpoint as the session lists it."""
+    """One checkpoint, from the skeletons of the session."""
 
     id: str
     workflow: str
     timestamp: str
     held_by: str
-    """The checkpoint of Treering."""
+    """The checkpoint of Treering that holds it."""
 
 
 class NewCheckpoint(NamedTuple):
@@ -48,7 +48,7 @@ class NewCheckpoint(NamedTuple):
 
     facts: dict[str, object]
     keys: dict[str, bytes]
-    """Of the session's state."""
+    """Encoded values by key of the session's state."""
     moment: float
 
 
@@ -70,7 +70,7 @@ def new_checkpoint(plain: Plain) -> NewCheckpoint:
 
 
 def moment_of(timestamp: object) -> float:
-    """Return an ISO 8601 time in seconds since 1970; what is none is before all others."""
+    """Return an ISO 8601 time in seconds since 1970; minus infinity for an invalid time."""
     try:
         return datetime.fromisoformat(str(timestamp)).timestamp()
     except (ValueError, OverflowError):
@@ -83,11 +83,11 @@ class Checkpoints(SharedSession):
     # read
 
     def newest(self) -> Plain | None:
-        """The checkpoint that was saved last; None if it was deleted. `look` read it."""
+        """Return the checkpoint that was saved last, as `look` read it; None if it was deleted."""
         return self._plain(self._keys) if CHECKPOINT in self._keys else None
 
     def saved(self) -> Steps[list[Saved]]:
-        """All checkpoints, in the order in which their ids were saved first; from the skeletons of the session."""
+        """List all checkpoints, in the order in which their ids were first saved; reads only skeletons."""
         if not (yield from self.look()):
             return []
         found: dict[str, Saved] = {}
@@ -98,17 +98,17 @@ class Checkpoints(SharedSession):
         return [*found.values()]
 
     def load(self, wanted: Sequence[Saved]) -> Steps[list[Plain]]:
-        """Checkpoints of a list, whole; what they share is read once.
+        """Read the listed checkpoints with all their values; data that they share is read once.
 
         Raises:
-            NotFoundError: One was deleted.
-            UsageError: A part of one was erased.
+            NotFoundError: A checkpoint was deleted.
+            UsageError: A part of a checkpoint was erased.
         """
         held = yield from self.writer.content.load_checkpoints([each.held_by for each in wanted])
         return [self._plain(each.state) for each in held]
 
     def find(self, checkpoint: str) -> Steps[Plain | None]:
-        """A checkpoint by its id; None if there is none."""
+        """Read a checkpoint by its id; None if there is none."""
         yield from self.look()
         newest = self.newest()
         if newest is not None and newest["checkpoint_id"] == checkpoint:
@@ -119,7 +119,7 @@ class Checkpoints(SharedSession):
         return None
 
     def latest(self, workflow: str) -> Steps[Plain | None]:
-        """The checkpoint of a workflow with the greatest timestamp, of equal ones the last; None if there is none."""
+        """Read the checkpoint of a workflow with the greatest timestamp, the last of equal ones; None if none exist."""
         yield from self.look()
         newest = self.newest()
         if newest is not None and LATE not in self._keys and newest["workflow_name"] == workflow:
@@ -131,12 +131,12 @@ class Checkpoints(SharedSession):
         return (yield from self._load_if_there([last]))[0]
 
     def every(self, workflow: str) -> Steps[list[Plain]]:
-        """All checkpoints of a workflow."""
+        """Read all checkpoints of a workflow."""
         of_it = [each for each in (yield from self.saved()) if each.workflow == workflow]
         return [plain for plain in (yield from self._load_if_there(of_it)) if plain is not None]
 
     def _load_if_there(self, wanted: Sequence[Saved]) -> Steps[list[Plain | None]]:
-        """What another writer deleted after it was listed is None."""
+        """Read the listed checkpoints; None for each that another writer deleted after it was listed."""
         try:
             return [*(yield from self.load(wanted))]
         except NotFoundError:
@@ -152,7 +152,7 @@ class Checkpoints(SharedSession):
     # record
 
     def save(self, new: NewCheckpoint) -> Steps[None]:
-        """Record a checkpoint: durable when it returns."""
+        """Record a checkpoint; it is durable when this returns."""
         yield from self._be_ready()
         yield from self.writer.appender.write(partial(self._plan_save, new))
         yield from self._tidy()
@@ -169,7 +169,7 @@ class Checkpoints(SharedSession):
         return recording
 
     def delete(self, checkpoint: str) -> Steps[bool]:
-        """Delete a checkpoint; False if there is none of that id."""
+        """Delete a checkpoint; False if no checkpoint has that id."""
         if all(each.id != checkpoint for each in (yield from self.saved())):
             return False
         newest = self.newest()
@@ -181,7 +181,7 @@ class Checkpoints(SharedSession):
         return True
 
     def _plan_empty(self, checkpoint: str) -> Steps[Recording]:
-        """Take a checkpoint out of the state, unless another one was saved meanwhile."""
+        """Remove a checkpoint from the state, unless another checkpoint was saved since."""
         yield from self._stand()
         recording = Recording(self.writer)
         before = recording.checkpoint.state if recording.checkpoint is not None else {}

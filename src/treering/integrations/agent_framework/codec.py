@@ -1,7 +1,7 @@
-"""Values that workflows and sessions hold as plain data, and back.
+"""Convert values of workflows and sessions to plain data, and back.
 
 Plain data stands for itself: None, booleans, numbers, text, bytes, dates and times, lists, tuples, sets, and dicts
-whose keys are text that does not begin with `@`. All else is a dict whose first key does:
+whose keys are text that does not begin with `@`. Any other value is a dict whose first key begins with `@`:
 
 | form                                 | stands for                                                             |
 |--------------------------------------|------------------------------------------------------------------------|
@@ -12,8 +12,8 @@ whose keys are text that does not begin with `@`. All else is a dict whose first
 | `{"@class": name}`                   | a class of the registry or of Python, as the type of an answer         |
 | `{"@alias": [list, ...]}`, `{"@union": [...]}`, `{"@literal": [...]}` | types made of others                    |
 
-Rule 1: nothing that is read names code to import; see `treering.integrations.agent_framework.registry`.
-Rule 2: what would not come back is refused when it is stored, and the error says where it is.
+Rule 1: stored data cannot name code to import; see `treering.integrations.agent_framework.registry`.
+Rule 2: a value that could not be decoded to an equal value is refused when it is stored. The error names its path.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from treering.integrations.agent_framework.registry import Registry
 from treering.kinds import Kind
 
 Path: TypeAlias = "tuple[Path, str] | None"
-"""The last step to a value, behind those to what holds it."""
+"""The path to a value: the path to its container, and the last step."""
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, datetime, date, time, timedelta})
 _FACTORIES: Final[Mapping[str, Any]] = {
     "": None, "dict": dict, "float": float, "int": int, "list": list, "set": set, "str": str,
 }  # fmt: skip
-"""What a `defaultdict` may call."""
+"""The functions that a `defaultdict` may call, by stored name."""
 _CLASSES: Final[Mapping[str, Any]] = {
     "Any": Any, "NoneType": type(None), "...": ..., **{each.__name__: each for each in (
         bool, bytes, bytearray, complex, date, datetime, Decimal, dict, float, frozenset, int, list, object, range, set,
         str, time, timedelta, tuple, UUID,
     )},
 }  # fmt: skip
-"""Classes that need not be registered as the types of answers."""
+"""Classes that may be the types of answers without being registered, by stored name."""
 
 
 def _factory_of(value: Any) -> str:
@@ -71,7 +71,7 @@ _KINDS: Final[Mapping[type, tuple[str, Callable[[Any], object], Callable[[Any], 
         lambda parts: defaultdict(_FACTORIES[parts[0]], parts[1]),
     ),
 }
-"""By type of Python: its name, what is stored of a value, and what makes a value of that."""
+"""By type of Python: its stored name, a function that encodes a value, and a function that decodes it."""
 _MADE: Final = {name: made for name, _, made in _KINDS.values()}
 
 
@@ -85,10 +85,10 @@ class Codec:
         }
 
     def encode(self, value: object) -> Any:
-        """Return a value as plain data, which shares nothing with it that may change.
+        """Return a value as plain data, which shares no mutable part with it.
 
         Raises:
-            UsageError: It holds something that cannot be stored; the message names its path and type.
+            UsageError: A part of it cannot be stored; the message names its path and type.
         """
         try:
             return self._encode(value, None)
@@ -96,10 +96,10 @@ class Codec:
             raise UsageError("value is nested too deep, or it contains itself", kind=Kind.VALUE) from None
 
     def decode(self, plain: object) -> Any:
-        """Return the value of what `encode` returned; a new one each time.
+        """Return the value that `encode` encoded; a new object each time.
 
         Raises:
-            CorruptError: A class is not registered, or has another form now, or this is nothing that `encode` returns.
+            CorruptError: A class is not registered or has another form now, or `encode` did not make this data.
         """
         try:
             return self._decode(plain)
@@ -148,7 +148,7 @@ class Codec:
         return plain
 
     def _require_same(self, value: object, plain: object, path: Path) -> None:
-        """Refuse an object of a class of the user that does not come back."""
+        """Refuse an object of a user's class that cannot be decoded to an equal object."""
         try:
             again = self.decode(plain)
         except TreeringError as error:
@@ -222,7 +222,7 @@ class Codec:
 
 
 def _asked(stored: Callable[[Any], object], value: Any, path: Path) -> object:
-    """What a value says is to be stored of it."""
+    """Call the function that encodes a value; its errors become `UsageError`."""
     try:
         return stored(value)
     except (ValueError, TypeError, LookupError, AttributeError) as error:

@@ -1,11 +1,11 @@
 """The messages of a conversation in one session of Treering: protocols without I/O.
 
-Rule 1: each message is a node, and the history is the context of the session's head. So whoever branches, rewinds or
-compacts the session changes what the agent is shown, and nothing that was said is lost.
-Rule 2: the payload of a node has the fields of the message, but that its `contents` are the `content`, which is their
-name wherever else messages are looked into.
-Rule 3: messages are added at the end as it is when they are recorded, whoever wrote it. A program that hands over the
-whole history again, with more behind it, adds what is new.
+Rule 1: each message is a node, and the history is the context of the session's head. So a branch, rewind or compaction
+of the session changes the messages that the agent gets, and no message is lost.
+Rule 2: the payload of a node has the fields of the message, with one exception: `contents` is called `content`, the
+name that all other code which reads messages expects.
+Rule 3: messages are added at the newest end of the session, even if another writer recorded that. If a program passes
+the whole history again, followed by new messages, only the new messages are added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Payload = dict[str, Any]
 
 
 def payload_of(message: Mapping[str, Any]) -> Payload:
-    """Return the payload of a node for the fields of a message, with which it shares nothing.
+    """Return the payload of a node for the fields of a message: a deep copy.
 
     Raises:
         UsageError: A value cannot be stored; the message names its path.
@@ -35,7 +35,7 @@ def payload_of(message: Mapping[str, Any]) -> Payload:
 
 
 def message_in(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `Message.from_dict` takes for a payload; also for one that another program recorded."""
+    """Return the argument of `Message.from_dict` for a payload, which another program may have recorded."""
     message = {("contents" if name == "content" else name): value for name, value in payload.items()}
     contents = message.get("contents")
     if not isinstance(contents, list):
@@ -47,14 +47,14 @@ class History(SharedSession):
     """Reads and records the messages of one session."""
 
     def messages(self) -> Steps[list[Payload]]:
-        """The history, the oldest message first."""
+        """Read the history, the oldest message first."""
         if not (yield from self.look()):
             return []
         yield from self._stand()
         return self._shown()
 
     def add(self, new: Sequence[Payload]) -> Steps[None]:
-        """Record messages at the end: durable when it returns."""
+        """Record messages at the end; they are durable when this returns."""
         yield from self._be_ready()
         yield from self.writer.appender.write(partial(self._plan, new))
         yield from self._tidy()
@@ -62,7 +62,7 @@ class History(SharedSession):
     def _plan(self, new: Sequence[Payload]) -> Steps[Recording]:
         yield from self._stand()
         recording, known = Recording(self.writer), 0
-        if len(self.writer.replica.state.context.items) <= len(new):  # else nobody reads a long history to append to it
+        if len(self.writer.replica.state.context.items) <= len(new):  # else `new` cannot repeat the whole history
             yield from self.writer.blobs.fetch_shown()
             known = repeated(self._shown(), new)
         for payload in new[known:]:
@@ -77,9 +77,9 @@ class History(SharedSession):
 
 
 def repeated(history: Sequence[Payload], new: Sequence[Payload]) -> int:
-    """Return how many of the first new messages only repeat the history: all of it, or none.
+    """Return how many of the first new messages repeat the history: the length of the whole history, or 0.
 
-    One message that a user said is not taken for a repetition, unless it has an id.
+    A history of one message without an id is never taken for repeated.
     """
     count = len(history)
     if not 0 < count <= len(new) or (count == 1 and history[0].get("message_id") is None):

@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 SOURCE: Final = "treering"
 UNNAMED: Final = "default"
-"""The session of runs without one."""
+"""The name of the session for runs that have no session."""
 
 
 class TreeringHistoryProvider(Closable, HistoryProvider):
     """Keeps the messages of an agent's conversations, one session of the store for each.
 
-    Pass it as `Agent(context_providers=[...])`. Several processes may continue one conversation at a time: the messages
-    of all are kept, each once, in the order in which they were recorded.
+    Pass it as `Agent(context_providers=[...])`. Several processes may continue one conversation at the same time: the
+    messages of all of them are kept, each once, in the order in which they were recorded.
     """
 
     def __init__(  # noqa: PLR0913  # the framework's own options; all by keyword
@@ -44,18 +44,19 @@ class TreeringHistoryProvider(Closable, HistoryProvider):
         skip_excluded: bool = False,
         open_max: int = OPEN_MAX,
     ) -> None:
-        """Nothing is read or written yet.
+        """Make a provider, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            source_id: Under which the agent knows this provider.
-            load_messages: As for every history provider; so are the next four.
-            store_inputs: Store what goes into a run.
-            store_context_messages: Store what other providers add.
-            store_context_from: Only of these providers.
-            store_outputs: Store what comes out of a run.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            source_id: The id by which the agent knows this provider.
+            load_messages: Load the history before a run. This option and the next four are those of every history
+                provider of the framework.
+            store_inputs: Store the input messages of a run.
+            store_context_messages: Store messages that other providers add.
+            store_context_from: The providers whose messages are stored; by default all.
+            store_outputs: Store the output messages of a run.
             skip_excluded: Leave out messages that a compaction of the framework marked as excluded.
-            open_max: Sessions kept open, with their messages in memory.
+            open_max: The most sessions kept open, with their messages in memory.
         """
         super().__init__(
             source_id,
@@ -95,9 +96,9 @@ class TreeringHistoryProvider(Closable, HistoryProvider):
         state: dict[str, Any] | None = None,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Record messages at the end of a session: durable when it returns, in one append.
+        """Record messages at the end of a session in one append; they are durable when this returns.
 
-        Where they begin with the whole history again, only what is behind it is recorded.
+        If they begin with the whole history again, only the messages after it are recorded.
 
         Raises:
             treering.UsageError: A message holds a value that cannot be stored; nothing was recorded.

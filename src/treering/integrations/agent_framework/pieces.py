@@ -1,14 +1,14 @@
-"""Plain data as keys of a session's state, so that a checkpoint stores what differs from the one before.
+"""Divide plain data into keys of a session's state, so that a checkpoint stores only differences from the last one.
 
-Large parts of large containers are keys of their own, named by the path to them; so a list of messages that grew by one
-is one key more. What is left in their place is a mark:
+Large parts of large containers get keys of their own, named by the path to them. So a list of messages that grew by one
+has one key more. A mark takes the place of such a part:
 
 | mark              | stands for                                       |
 |-------------------|--------------------------------------------------|
 | `{"@at": name}`   | an entry of a dict, which is under its own key    |
 | `{"@list": 12}`   | a list of 12, each of which is under its own key |
 
-Rule: no dict that is given begins with these keys; see `treering.integrations.agent_framework.codec`.
+Rule: no dict in the data begins with these keys; see `treering.integrations.agent_framework.codec`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENTRY_BYTES_MIN: Final = 256
 """Smaller entries of a dict stay in it: a key costs about 60 bytes in a record that repeats all of them."""
 LIST_BYTES_MIN: Final = 1024
 ITEM_BYTES_MIN: Final = 64
-"""Lists of smaller items on average, like the numbers of an embedding, stay whole."""
+"""Lists whose items are smaller on average, like the numbers of an embedding, are not divided."""
 _MARK_BYTES: Final = 16
 
 
@@ -32,8 +32,8 @@ def split(root: str, plain: object) -> dict[str, object]:
     """Return values by key of the state.
 
     Args:
-        root: The key of the whole; all others begin with it and a slash.
-        plain: What `Codec.encode` returned.
+        root: The key of the whole; all other keys begin with it and a slash.
+        plain: Data from `Codec.encode`.
     """
     keys: dict[str, object] = {}
     whole, _ = _split(plain, root, keys)
@@ -41,7 +41,7 @@ def split(root: str, plain: object) -> dict[str, object]:
 
 
 def join(root: str, state: Mapping[str, bytes]) -> Any:
-    """Return what `split` was given.
+    """Return the data that `split` divided.
 
     Raises:
         CorruptError: A key is missing.
@@ -52,12 +52,12 @@ def join(root: str, state: Mapping[str, bytes]) -> Any:
 
 
 def is_of(root: str, key: str) -> bool:
-    """Whether a key is one of those that `split` returns."""
+    """Tell whether a key is the root, or a key that `split` makes below it."""
     return key == root or key.startswith(root + "/")
 
 
 def _split(plain: Any, path: str, keys: dict[str, object]) -> tuple[object, int]:
-    """Return what stays in place of a value, and about how many bytes that takes."""
+    """Return the data that takes the place of a value, and its approximate size in bytes."""
     kind = type(plain)
     if kind is dict:
         return _split_dict(plain, path, keys)
@@ -71,7 +71,7 @@ def _split(plain: Any, path: str, keys: dict[str, object]) -> tuple[object, int]
 def _split_dict(plain: dict[str, Any], path: str, keys: dict[str, object]) -> tuple[object, int]:
     parts = {name: _split(each, _below(path, name), keys) for name, each in plain.items()}
     large = [name for name, (_, size) in parts.items() if size >= ENTRY_BYTES_MIN]
-    if len(large) > 1:  # a single one would only be moved
+    if len(large) > 1:  # a single large part would only be moved to another key
         for name in large:
             keys[_below(path, name)] = parts[name][0]
             parts[name] = ({"@at": name}, _MARK_BYTES)
@@ -101,5 +101,5 @@ def _join(plain: Any, path: str, state: Mapping[str, bytes]) -> Any:
 
 
 def _below(path: str, name: str) -> str:
-    """The key of a part; names are escaped as in a JSON pointer."""
+    """Return the key of a part; names are escaped as in a JSON pointer."""
     return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"

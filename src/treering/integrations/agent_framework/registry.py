@@ -1,14 +1,14 @@
-"""The classes whose objects a checkpoint may hold: those of the framework, and those that the user registers.
+"""The classes whose objects a checkpoint may hold: classes of the framework, and classes that the user registers.
 
-Rule 1: stored bytes have the name of a class, and the name is looked up here. Nothing is imported for them.
-Rule 2: how objects of a class are stored is decided when it is registered, by the first of these that it is:
+Rule 1: stored bytes contain the name of a class, which is looked up here. Decoding imports nothing.
+Rule 2: when a class is registered, the first row that applies decides how its objects are stored:
 
-| it is                                | stored is                        | coming back runs                |
+| class                                | stored data                      | decoding runs                   |
 |--------------------------------------|----------------------------------|---------------------------------|
 | an `Enum`                            | the name of the member           | nothing                         |
 | a pydantic model                     | its fields                       | its validation                  |
 | a dataclass                          | its fields                       | nothing, not even `__init__`    |
-| a class with `to_dict`, `from_dict`  | what `to_dict` returns           | `from_dict`                     |
+| a class with `to_dict`, `from_dict`  | the result of `to_dict`          | `from_dict`                     |
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from treering.errors import CorruptError, UsageError
 from treering.kinds import Kind
 
 Types = Iterable[type[Any]] | Mapping[str, type[Any]]
-"""Classes, or classes by the names that are stored. A class without a name has that of its module and its own."""
+"""Classes, or classes by the names that are stored. The default name is the class's module and qualified name."""
 
 _FRAMEWORK: Final = (
     "AgentExecutorRequest", "AgentExecutorResponse", "AgentResponse", "AgentResponseUpdate", "AgentSession",
@@ -34,7 +34,7 @@ _FRAMEWORK: Final = (
     "SubWorkflowResponseMessage", "TodoItem", "ToolApprovalRule", "ToolApprovalState", "WorkflowCheckpoint",
     "WorkflowErrorDetails", "WorkflowEvent", "WorkflowEventSource", "WorkflowMessage", "WorkflowRunState",
 )  # fmt: skip
-"""What workflows of the framework itself put into checkpoints."""
+"""The framework's own classes whose objects workflows put into checkpoints."""
 _EVENT_REQUEST: Final = ("request_id", "source_executor_id", "request_type", "response_type")
 _EVENT: Final = ("type", "data", "origin", "state", "details", "executor_id", "iteration")
 
@@ -44,11 +44,11 @@ class Form(NamedTuple):
 
     name: str
     fields: Callable[[Any], object]
-    """Returns what is stored of an object, which may hold objects."""
+    """Returns the data to store for an object; the data may contain objects."""
     made: Callable[[Any], Any]
-    """Returns the object of what was stored."""
+    """Returns the object for stored data."""
     is_users: bool = False
-    """Whether it comes back as it was is looked at when it is stored."""
+    """Whether it is a class of the user, whose objects are decoded and compared when they are stored."""
 
 
 class Registry:
@@ -133,7 +133,7 @@ def _dataclass(kind: type[Any], stored: Mapping[str, object]) -> Any:
             value = each.default_factory()
         else:
             raise CorruptError(f"a field without a default was not stored. field={each.name!r}", kind=Kind.SHAPE)
-        object.__setattr__(made, each.name, value)  # a frozen one takes it only so
+        object.__setattr__(made, each.name, value)  # the only way for a frozen dataclass
     return made
 
 
@@ -150,12 +150,12 @@ def _fields_of_event(event: WorkflowEvent[Any]) -> dict[str, object]:
 
 
 def fields_of_message(message: Message) -> dict[str, object]:
-    """Return what `Message.to_dict` returns, with all of the additional properties: it leaves out what is not JSON."""
+    """Return the fields of `Message.to_dict`, and all additional properties: it drops those that are no JSON."""
     return {**message.to_dict(), "additional_properties": dict(message.additional_properties)}
 
 
 def _fields_of_response(response: Any) -> dict[str, object]:
-    """Likewise, with the object that a structured answer was read as."""
+    """Return the fields of a response, with the object that was parsed from a structured answer."""
     fields = {
         **response.to_dict(),
         "messages": [fields_of_message(message) for message in response.messages],

@@ -30,27 +30,27 @@ ON_CONFLICT: Final = ("raise", "replace")
 class TreeringSessionStore(Closable, SessionStore):
     """Keeps snapshots of agent sessions by id, one session of the store for each.
 
-    A snapshot stores the values of the session's state that changed. Objects in it are stored as the framework does
-    it: call `agent_framework.register_state_type` for classes of your own.
+    A snapshot stores the values of the session's state that changed. Objects in it are stored in the framework's own
+    way: call `agent_framework.register_state_type` for classes of your own.
 
-    If the ids are those of the agent sessions, and a `TreeringHistoryProvider` uses the same store, the messages and
-    the snapshot of a conversation are in one session.
+    If you pass the ids of the agent sessions, and a `TreeringHistoryProvider` uses the same store, the messages and the
+    snapshot of a conversation are in one session of the store.
     """
 
     def __init__(
         self, store: Store | AsyncStore, *, on_conflict: Literal["raise", "replace"] = "raise", open_max: int = OPEN_MAX
     ) -> None:
-        """Nothing is read or written yet.
+        """Make a session store, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            on_conflict: What `set` does with a session that `get` returned, or that was set before, if another process
-                stored its id since: `raise` refuses it, `replace` lets the last one win. A session that was made anew
-                always replaces what is there.
-            open_max: Sessions kept open, with their state in memory.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            on_conflict: What `set` does if another process stored the same id since this object got or set the session:
+                `raise` refuses the session, with `replace` the last one wins. A newly made session always replaces the
+                stored one.
+            open_max: The most sessions kept open, with their state in memory.
 
         Raises:
-            treering.UsageError: There is no such way to deal with conflicts.
+            treering.UsageError: `on_conflict` has another value.
         """
         super().__init__()
         if on_conflict not in ON_CONFLICT:
@@ -58,7 +58,7 @@ class TreeringSessionStore(Closable, SessionStore):
         self._fenced = on_conflict == "raise"
         self._codec = Codec(Registry())
         self._told: WeakKeyDictionary[AgentSession, tuple[str, str]] = WeakKeyDictionary()
-        """Which snapshot a session of the program is, by the id it was asked for and the random one."""
+        """The snapshot from which a session object was read or to which it was written: its id and its random id."""
         self._mutex = threading.Lock()
         self._place = store.place
         self._snapshots: OpenSessions[str, Snapshots] = OpenSessions(
@@ -82,11 +82,11 @@ class TreeringSessionStore(Closable, SessionStore):
         return session
 
     async def set(self, session_id: str, session: AgentSession) -> None:
-        """Store a session as it is now: durable when it returns, in one append.
+        """Store a session as it is now in one append; it is durable when this returns.
 
         Raises:
-            treering.UsageError: A value in its state cannot be stored, or it is of a class of your own; also if the id
-                is empty.
+            ValueError: The id is empty.
+            treering.UsageError: A value in its state cannot be stored, or the session is of a subclass.
             treering.HeadMovedError: Another process stored this id since; see `on_conflict`.
             treering.UnavailableError: The store did not answer; the session may be stored.
         """
@@ -104,7 +104,7 @@ class TreeringSessionStore(Closable, SessionStore):
         self._tell(session, session_id, await self._perform(session_id, lambda each: each.set(plain, write)))
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session of the store with all that is in it, if there is one: also messages, see the class.
+        """Delete a session of the store with all its records, if it exists: also the messages of a history provider.
 
         Raises:
             ValueError: The id is empty.

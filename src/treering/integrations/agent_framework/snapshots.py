@@ -1,7 +1,7 @@
 """The snapshot of an `AgentSession` in one session of Treering: protocols without I/O.
 
-Rule 1: each value of its state is under a key of its own, so a snapshot stores the values that changed.
-Rule 2: whoever replaces a snapshot that it has seen is refused if another one was stored since.
+Rule 1: each value of its state has a key of its own, so a snapshot stores only the values that changed.
+Rule 2: a writer that replaces the snapshot it has read is refused if another snapshot was stored since.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from treering.storage.requests import Steps
 
 
 class Snapshot(NamedTuple):
-    """What is stored."""
+    """A stored snapshot."""
 
     write: str
     """A random id of this snapshot."""
     session: dict[str, Any]
-    """What `AgentSession.to_dict` returned."""
+    """The result of `AgentSession.to_dict`."""
 
 
 class Snapshots(SharedSession):
     """Reads and records the snapshot of one session."""
 
     def get(self) -> Steps[Snapshot | None]:
-        """The snapshot; None if there is none."""
+        """Read the snapshot; None if there is none."""
         if not (yield from self.look()):
             return None
         return self._in(self._keys)
 
     def set(self, session: Mapping[str, Any], expect: str | None) -> Steps[str]:
-        """Record a snapshot: durable when it returns. Returns its random id.
+        """Record a snapshot, which is durable when this returns, and return its random id.
 
         Args:
-            session: What `AgentSession.to_dict` returned.
-            expect: Replace only the one with this id; None replaces any.
+            session: The result of `AgentSession.to_dict`.
+            expect: The random id of the snapshot to replace; None replaces any.
 
         Raises:
-            HeadMovedError: Another one was stored since, or the session was deleted.
+            HeadMovedError: Another snapshot was stored since, or the session was deleted.
         """
         write = new_nonce()
         yield from self._be_ready()

@@ -1,9 +1,9 @@
 """Lists of transcripts: their names, times of writing, and summaries.
 
-Rule 1: the time of a transcript is that of its tail, by the store's clock: each append writes it, and closing does not.
-Object stores tell times to the second. So of several transcripts of the newest second, the order is read from what was
-recorded in them.
-Rule 2: names and times are read from lists. Only an object that is as small as a tombstone is read itself.
+Rule 1: the time of a transcript is that of its tail, by the store's clock: each append writes the tail, and closing
+does not. Object stores have times with a resolution of one second. So if several transcripts were written in the newest
+second, their order is read from their records.
+Rule 2: names and times are read from LIST requests. An object is read only if it is as small as a tombstone.
 Rule 3: a card may be older than the tail of its session; then the summary is read from both.
 """
 
@@ -34,16 +34,16 @@ class Listed(NamedTuple):
     written_ms: int
     """When it was last written, in milliseconds since 1970, by the store's clock."""
     lags: bool
-    """Its tail may hold records that its card does not cover."""
+    """Whether its tail may hold records that its card does not cover."""
 
 
 def listed(prefix: str, project: str, *, appends: bool, below: str | None = None) -> Steps[list[Listed]]:
-    """Find the conversations of a project, or the transcripts of one's subagents.
+    """Find the conversations of a project, or the transcripts of a conversation's subagents.
 
     Args:
         prefix: The namespace of the project.
-        project: Its key.
-        appends: As in `SessionKeys`.
+        project: The project's key.
+        appends: See `SessionKeys`.
         below: The conversation whose subagents are listed.
     """
     cards, files = yield from list_each([f"{prefix}{LATEST}", f"{prefix}{SESSIONS}"])
@@ -61,7 +61,7 @@ def _is_wanted(address: Address, below: str | None) -> bool:
 
 
 def _named(entries: Sequence[Entry], prefix: str, is_wanted: Callable[[str], bool]) -> Steps[list[tuple[Entry, str]]]:
-    """The wanted sessions that live, with their names, which the card has if the name in the key is hashed."""
+    """Return the wanted sessions that are not deleted, with their names, which cards hold if the key has a hash."""
     encoded = [(entry, name) for entry in entries if (name := session_of_latest(entry.key, prefix))]
     named = [(entry, decode_id(name)) for entry, name in encoded]
     named = [(entry, name) for entry, name in named if name is None or is_wanted(name)]
@@ -89,7 +89,7 @@ def _cards(entries: Sequence[Entry], prefix: str) -> Steps[list[Card | None]]:
 
 
 def _card(entry: Entry, answer: Answer, prefix: str) -> Card | None:
-    """Return a card; of one that cannot be read, only its name. None if it no longer exists."""
+    """Return a card; if it cannot be read, one with only the name. None if it no longer exists."""
     if isinstance(answer, NotFoundError):
         return None
     try:
@@ -100,7 +100,7 @@ def _card(entry: Entry, answer: Answer, prefix: str) -> Card | None:
 
 
 def _in_order(rows: list[Listed], prefix: str, *, appends: bool) -> Steps[list[Listed]]:
-    """Tell apart the transcripts of the newest second, of which the SDK goes on with the last one."""
+    """Order the transcripts of the newest second: the SDK continues the last one."""
     newest = max((row.written_ms for row in rows), default=0)
     tied = [row for row in rows if row.written_ms == newest]
     if len(tied) < 2 or newest % SECOND_MS:
@@ -112,12 +112,12 @@ def _in_order(rows: list[Listed], prefix: str, *, appends: bool) -> Steps[list[L
 
 
 def _recorded_ms(reader: Reader | None) -> int:
-    """When something was last recorded in a session, by the clocks of those who did."""
+    """Return the time of the last record of a session, by the clock of its writer."""
     return reader.replica.state.card.updated if reader is not None else 0
 
 
 def summaries(rows: Sequence[Listed], prefix: str, *, appends: bool) -> Steps[list[tuple[Listed, dict[str, Any]]]]:
-    """Return the summaries of transcripts; none for one that is too large for a card, or was never made."""
+    """Return the summaries of transcripts; a summary that is too large for a card, or was never made, is left out."""
     cards: dict[str, Card | None] = {}
     closed, open_ones = [row for row in rows if not row.lags], [row for row in rows if row.lags]
     for row, card in zip(closed, (yield from _cards([row.card for row in closed], prefix)), strict=True):
@@ -133,7 +133,7 @@ def summaries(rows: Sequence[Listed], prefix: str, *, appends: bool) -> Steps[li
 
 
 def _opened(rows: Sequence[Listed], prefix: str, *, appends: bool) -> Steps[list[Reader | None]]:
-    """Read sessions as they are now; None for one that cannot be read."""
+    """Read sessions as they are now; None for a session that cannot be read."""
     opened: list[Reader | None] = []
     for start in range(0, len(rows), CARDS_AT_ONCE_MAX):
         part = rows[start : start + CARDS_AT_ONCE_MAX]
@@ -149,7 +149,7 @@ def _reader(keys: SessionKeys, answers: tuple[Answer, Answer]) -> Steps[Reader |
         if (view := Registers(keys, *answers).view()) is not None:
             reader.replica.begin(view)
         else:
-            yield from reader.replica.load()  # it is changing just now, is gone, or is damaged
+            yield from reader.replica.load()  # a writer changed it between the two reads, or it is deleted or damaged
     except (NotFoundError, CorruptError, FormatVersionError):
         return None
     return reader

@@ -1,4 +1,4 @@
-"""Records that hold entries of the Claude Agent SDK, and these entries as the SDK passed them."""
+"""Find the records that hold entries of the Claude Agent SDK, and restore the entries as the SDK passed them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OURS: Final = frozenset({"card", "damage", "exported", "import", "label", "link"
 
 
 def is_entry(row: Skeleton) -> bool:
-    """Tell from its skeleton whether a record may be an entry."""
+    """Tell from its skeleton whether a record may hold an entry."""
     return row.type == "node" or (row.type == "note" and row.kind not in OURS)
 
 
@@ -38,11 +38,11 @@ def uuid_of(row: Skeleton) -> str:
 
 
 def entry_of(record: Record, blobs: Mapping[str, bytes | None]) -> Fields | None:
-    """Return the entry of which a record was made; None if it was not made of one.
+    """Return the entry from which a record was made; None if it was not made from an entry.
 
     Args:
         record: Any record.
-        blobs: The large parts it refers to.
+        blobs: The blobs to which it refers.
     """
     if record.type not in ("node", "note") or (record.type == "note" and record.kind in OURS):
         return None
@@ -57,7 +57,7 @@ def entry_of(record: Record, blobs: Mapping[str, bytes | None]) -> Fields | None
 
 
 def _is_message(record: Record) -> bool:
-    """Tell a node of a message, or of one that Claude Code made of an attachment."""
+    """Tell whether a record is the node of a message, or of a message that Claude Code made of an attachment."""
     return record.type == "node" and record.kind in ("message", "custom_message")
 
 
@@ -71,18 +71,18 @@ def _draft(record: Record, payload: object, source: Fields) -> Draft:
 
 
 def as_text(draft: Draft, entry: Fields) -> Draft:
-    """Return a draft that holds its entry as JSON text: one that is nested too deep, for example.
+    """Return a draft that holds its entry as JSON text, for an entry that is nested too deep, for example.
 
     Raises:
-        TypeError: It is no JSON.
-        ValueError: It contains itself.
+        TypeError: The entry has no JSON form.
+        ValueError: The entry contains itself.
     """
     payload = {"role": draft.role, "content": "[not shown]"} if draft.kind in ("message", "custom_message") else None
     return msgspec.structs.replace(draft, payload=payload, source={RAW: json.dumps(entry)})
 
 
 def _stub(record: Record, erased: Erased) -> Fields:
-    """The stub of an erased message, so that the parents of later messages still exist."""
+    """Return the stub of an erased message, so that the parents of later messages still exist."""
     said = record.role == "assistant"
     return {
         "type": "assistant" if said else "user",

@@ -2,12 +2,12 @@
 
 All entries are returned as they were appended, except for later changes made with Treering:
 
-Rule 1: a move of the head (`checkout`, `switch`, `branch`, `rewind`) means that Claude shall continue from there, and
-Claude Code continues from the last message of a transcript. So the messages after the target of the last move are left
-out, unless later messages descend from them. Moves that Claude Code made itself, where a message follows an earlier
-one, leave out nothing.
-Rule 2: an amended message is returned as amended. A retracted one is left out, and its children get its parent. An
-erased one is replaced by a stub, so that the parents of later messages still exist.
+Rule 1: after a move of the head (`checkout`, `switch`, `branch`, `rewind`) Claude must continue from the move's target,
+and Claude Code continues from the last message of a transcript. So the messages after the target of the last move are
+left out, unless later messages descend from them. Moves that Claude Code made itself, when a message followed an
+earlier one, leave out nothing.
+Rule 2: an amended message is returned as amended. A retracted message is left out, and its children get its parent. An
+erased message is replaced by a stub, so that the parents of later messages still exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def load(reader: Reader) -> Steps[list[Fields] | None]:
     """Open a session and return its entries; None if there are none.
 
     Raises:
-        CorruptError: Some of it is missing or damaged.
+        CorruptError: A part of the session is missing or damaged.
     """
     try:
         yield from reader.replica.load()
@@ -57,7 +57,7 @@ def walk(reader: Reader, take: Callable[[Record], None]) -> Steps[None]:
 class _Row(NamedTuple):
     at: int
     node: str | None
-    """The node that the entry is, or its target."""
+    """The node of the entry; for a note, its target."""
     entry: Fields
 
 
@@ -104,7 +104,7 @@ class _Found:
         return [row.entry for row in seen]
 
     def _path(self, moved: Record) -> set[str]:
-        """The ancestors of the target of a move, and of the nodes recorded after it."""
+        """Return the target of a move and its ancestors, and the ancestors of the nodes recorded after the move."""
         path: set[str] = set()
         since = [parent for at, parent in self._parents.values() if at > moved.at]
         for start in (moved.target, *since):
@@ -132,6 +132,6 @@ class _Found:
 
 
 def _is_move(record: Record) -> bool:
-    """Whether a record moves the head, and was made with Treering."""
+    """Tell whether a record moves the head and was made with Treering, not by Claude Code."""
     brief = read_brief(skeleton_of_record(record, 0))
     return record.kind != "drop" and "by" not in brief and brief.get("current") is not False

@@ -1,8 +1,8 @@
 """Keys of the Claude Agent SDK, and the namespaces and names of the sessions that hold the transcripts.
 
-A project key is a namespace. A session id is the name of a session in it. A transcript of a subagent is a session
-beside it, named `<session id>/<subpath>`. A `/` in a session id would make that ambiguous and is escaped; real ids are
-UUIDs and have none.
+A project key is a namespace. A session id is the name of a session in it. The transcript of a subagent is a session in
+the same namespace, named `<session id>/<subpath>`. A `/` in a session id would make that ambiguous and is escaped; real
+ids are UUIDs without `/`.
 """
 
 from __future__ import annotations

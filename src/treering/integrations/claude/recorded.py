@@ -1,6 +1,6 @@
-"""The recorded entries of a transcript: which entries are duplicates, and where the next one belongs.
+"""The recorded entries of a transcript, to find duplicates and the place of the next entry.
 
-Built from skeletons alone, so that opening a transcript for an append reads no messages.
+They are read from skeletons only, so that opening a transcript for an append reads no messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entry = Mapping[str, object]
 class _Row(NamedTuple):
     at: int
     named: bool
-    """It has a uuid."""
+    """Whether it has a uuid."""
 
 
 class Recorded:
@@ -34,10 +34,10 @@ class Recorded:
         self.end = 0
         self.course = Course(self._new_id)
         self.has_main = False
-        """Whether there are messages of the main conversation. Otherwise all messages are a subagent's, and the last
-        one is the end."""
+        """Whether there are messages of the main conversation. Otherwise all messages are a subagent's, and the head
+        follows them."""
         self.ahead: Spot | None = None
-        """The place of the next entry, if it was computed already."""
+        """The place of the next entry if it is computed already, else None."""
         self._rows: list[_Row] = []
         self._places: dict[str, int] = {}  # of each uuid in `_rows`
         self._repeated: int | None = None  # rows after the entries of the last batch
@@ -66,7 +66,7 @@ class Recorded:
         self.note_down(row)
 
     def note_down(self, row: Skeleton) -> None:
-        """Remember an entry at the place that was computed for it."""
+        """Add an entry whose place in the course was computed already."""
         uuid = uuid_of(row)
         if uuid:
             self._places.setdefault(uuid, len(self._rows))
@@ -80,8 +80,8 @@ class Recorded:
     def repeats(self, entries: Sequence[Entry]) -> Steps[list[bool]]:
         """Tell for each entry whether it is recorded already.
 
-        An entry with a `uuid` is recorded if its uuid is. One without is recorded if an equal entry is recorded at the
-        same place: next to recorded entries of this batch or the last one.
+        An entry with a `uuid` is recorded if its uuid is. An entry without a `uuid` is recorded if an equal entry is
+        recorded at the same place: next to recorded entries of this batch or the last one.
         """
         known = [self._places.get(uuid) if (uuid := _uuid(entry)) else None for entry in entries]
         found = [place is not None for place in known]

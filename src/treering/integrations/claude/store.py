@@ -50,7 +50,7 @@ from treering.storage.run import run
 T = TypeVar("T")
 
 OPEN_MAX: Final = 128
-"""Transcripts kept open for appending; each takes some hundred bytes per entry, and its context."""
+"""Transcripts kept open for appending; each holds a few hundred bytes per entry and its context in memory."""
 THREADS_MAX: Final = 32
 """Concurrent calls: S3 clients keep 64 connections, and opening a transcript takes two."""
 
@@ -59,17 +59,17 @@ class TreeringSessionStore(SessionStore):
     """Keeps the transcripts of the Claude Agent SDK in a store of Treering.
 
     Pass it as `ClaudeAgentOptions(session_store=...)`. Close it when the program ends, or use it as an asynchronous
-    context manager. A process that is killed loses nothing that was appended; the next one reads a little more.
+    context manager. A process that is killed loses no entry that was appended; the next process reads a little more.
 
-    Several processes and hosts may use one store at a time, also for the same session.
+    Several processes and hosts may use one store at the same time, also for the same session.
     """
 
     def __init__(self, store: Store | AsyncStore, *, open_max: int = OPEN_MAX) -> None:
-        """Nothing is read or written yet.
+        """Make a session store, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            open_max: Transcripts kept open for appending.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            open_max: The most transcripts kept open for appending.
         """
         self._place = store.place
         self._open_max = open_max
@@ -82,10 +82,9 @@ class TreeringSessionStore(SessionStore):
     # methods that the SDK calls
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Record entries: durable when it returns, in one request.
+        """Record entries, usually in one request; they are durable when this returns.
 
-        An entry whose `uuid` is recorded already is skipped. Repeating the call after an error adds the missing
-        entries.
+        An entry whose `uuid` is recorded already is skipped. Repeat the call after an error to add the missing entries.
         """
         if entries:
             address = address_of(key)
@@ -98,22 +97,22 @@ class TreeringSessionStore(SessionStore):
         return cast("list[SessionStoreEntry] | None", found)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """Return the conversations of a project, and when each was last written."""
+        """Return the conversations of a project, with the time of the last write of each."""
         rows = await self._in_thread(partial(self._listed, project_key, None))
         return [SessionStoreListEntry(session_id=row.address.session, mtime=row.written_ms) for row in rows]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return the summaries for lists of the SDK, from cards, and from tails that are newer than their cards."""
+        """Return the summaries that lists of the SDK show: from cards, and from tails that are newer than the cards."""
         found = await self._in_thread(partial(self._summaries, project_key))
         return [
             SessionSummaryEntry(session_id=row.address.session, mtime=row.written_ms, data=data) for row, data in found
         ]
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a conversation with its subagents, or one subagent's transcript. There may be none."""
+        """Delete a conversation with its subagents, or one subagent's transcript, if it exists."""
         address = address_of(key)
         below = [] if address.subpath else await self._in_thread(partial(self._below, address))
-        for each in [*below, address]:  # so an interrupted deletion can be repeated
+        for each in [*below, address]:  # the conversation last, so that an interrupted deletion can be repeated
             await self._in_turn(each, partial(self._delete, each))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
@@ -166,7 +165,7 @@ class TreeringSessionStore(SessionStore):
                 try:
                     return self._run(opened.transcript.append(entries))
                 except SessionDeletedError:
-                    self._forget(address, opened)  # and begin again: the session exists now
+                    self._forget(address, opened)  # and try again with a new session
                 except UnavailableError:
                     raise  # the transcript remembers appends with unknown outcome
                 except BaseException:
@@ -174,7 +173,7 @@ class TreeringSessionStore(SessionStore):
                     raise
 
     def _opened(self, key: SessionKey, address: Address, entries: Sequence[Entry]) -> _Open:
-        """Return the transcript, opened if necessary; one call uses it at a time."""
+        """Return the transcript, opened if necessary; only one call may use it at a time."""
         with self._mutex:
             if self._pid != os.getpid():  # a forked process opens its own
                 self._open.clear()
@@ -214,14 +213,14 @@ class TreeringSessionStore(SessionStore):
             self._run(opened.transcript.link(address.name))
 
     def _give_up(self, address: Address, opened: _Open) -> None:
-        """Close a transcript that was not used for long, unless it is in use or an append has an unknown outcome."""
+        """Close the least recently used transcript, unless it is in use or an append has an unknown outcome."""
         if opened.lock.acquire(blocking=False):
             try:
                 if opened.transcript.writer.appender.pending is None:
                     self._forget(address, opened)
                     self._run(opened.transcript.close())
             except TreeringError:
-                return  # the appends are durable; only the card is behind
+                return  # the appends are durable; only the card is out of date
             finally:
                 opened.lock.release()
 
@@ -262,7 +261,7 @@ class TreeringSessionStore(SessionStore):
 
 
 def _forked_from(entries: Sequence[Entry]) -> tuple[str | None, str | None]:
-    """The session from which the SDK copied these entries in a fork, and the last copied node."""
+    """Return the session from which the SDK copied these entries in a fork, and the last copied node."""
     copied = [fields_of(entry.get("forkedFrom")) for entry in entries]
     session, node = next(
         ((fields.get("sessionId"), fields.get("messageUuid")) for fields in reversed(copied) if fields), (None, None)
@@ -278,4 +277,4 @@ class _Open:
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
         self.lock = threading.Lock()
-        """Held during a call: after a cancelled call its thread may still be running."""
+        """Held during a call: the thread of a cancelled call may still be running."""

@@ -1,8 +1,8 @@
 """Summaries for lists of the SDK: a fold over entries that the SDK defines, kept on the card of the session.
 
-The card is not written with every append. So each change of the fold is a note after the entry that caused it, and
-every writer of the card copies it there without knowing its meaning. The note names the entry as its original, so that
-erasing the entry erases the note.
+The card is not written with every append. So each change of the summary is a note after the entry that caused it. Every
+writer of the card copies the change to the card without knowing its meaning. The note names the entry as its original,
+so that erasing the entry erases the note.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from treering.transcript.node import Draft
 FACTS: Final = "claude"
 """The key of the summary among the extra facts of a card."""
 BYTES_MAX: Final = 3000
-"""Bytes of JSON. Cards are small, since lists read each of them; usual summaries take 400 bytes."""
+"""The most bytes of a summary. Cards are small, since lists read each of them; usual summaries take 400 bytes."""
 _LARGE: Final = "too_large"
-"""In place of a summary that is larger: the SDK then makes one from the transcript whenever it lists the session."""
+"""The field that replaces a larger summary: the SDK then makes one from the transcript for each list."""
 
 
 class Summary:
@@ -33,7 +33,7 @@ class Summary:
         self.data: dict[str, Any] = dict(data or {})
 
     def add(self, entry: Entry) -> dict[str, Any] | None:
-        """Add one entry; return the changed fields, null for removed ones; None if none changed."""
+        """Add one entry; return the changed fields, with None for removed ones; None if no field changed."""
         if _LARGE in self.data:
             return None
         before = SessionSummaryEntry(session_id=self._key["session_id"], mtime=0, data=self.data)
@@ -50,7 +50,7 @@ def caught_up(key: SessionKey, rows: Iterable[tuple[str, Entry]]) -> tuple[dict[
     """Return the summary of entries recorded without one, and the notes that put it on the card.
 
     Args:
-        key: Of the session.
+        key: The session's key.
         rows: All entries so far, each with the id of its record.
     """
     summary, origins = Summary(key), dict[str, str]()
@@ -63,7 +63,7 @@ def caught_up(key: SessionKey, rows: Iterable[tuple[str, Entry]]) -> tuple[dict[
 
 
 def changed_card(changed: Mapping[str, Any], entry: str) -> Draft:
-    """Return the note that puts changes on the card, made by the entry with this id."""
+    """Return the note that puts changes on the card; `entry` is the id of the entry that made them."""
     return Draft(
         type="note",
         kind=CARD,

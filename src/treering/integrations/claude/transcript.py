@@ -1,13 +1,13 @@
 """One transcript, open for appending: a batch of entries becomes one durable append.
 
 Rule 1: a `uuid` is recorded once, however many processes append it. Each attempt of an append looks for it in all
-records so far, so also in those that another writer added in between.
-Rule 2: before the next append, the outcome of an unanswered one is determined. If the next one has the same entries it
-is a retry, and recorded entries are not recorded again; this matters for entries without a `uuid`.
+records so far, also in records that another writer added in between.
+Rule 2: before the next append, the outcome of an unanswered append is determined. If the next append has the same
+entries it is a retry, and recorded entries are not recorded again; this matters for entries without a `uuid`.
 Rule 3: the head points to the last message of the main conversation. If a new message has another parent, the user went
 back: the head moves there in the same append, and the old messages stay as a branch.
-Rule 4: an append holds what fits into one request. A large batch takes several; so does one in which the user goes back
-to a message of the same batch.
+Rule 4: an append is one request of limited size. A large batch takes several appends, and so does a batch in which the
+user goes back to a message of the same batch.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Transcript:
     """Appends the entries of one key of the SDK to its session."""
 
     def __init__(self, writer: Writer, listed: SessionKey | None) -> None:
-        """Begin with a writer that has read the registers.
+        """Make a transcript. The caller must open the writer before the first append.
 
         Args:
-            writer: Of the session, shared with others.
-            listed: The key under which lists show a summary; None for a subagent's.
+            writer: The session's writer, which allows other writers.
+            listed: The key under which lists show a summary; None for the transcript of a subagent.
         """
         self.writer = writer
         self._listed = listed
@@ -66,10 +66,10 @@ class Transcript:
         self._tried: _Tried | None = None
 
     def append(self, entries: Sequence[Entry]) -> Steps[None]:
-        """Append entries; durable when it returns. Entries that are recorded already are skipped.
+        """Append entries, which are durable when this returns. Entries that are recorded already are skipped.
 
         Raises:
-            TreeringError: Some of them are not recorded. Call again with the same entries.
+            TreeringError: Some entries may not be recorded. Call again with the same entries.
         """
         batch = tuple(entries)
         yield from self._settle()
@@ -94,7 +94,7 @@ class Transcript:
             yield from self.writer.upkeep.optimize()
 
     def link(self, child: str) -> Steps[None]:
-        """Record where in this conversation a subagent began; nothing if there is no conversation yet."""
+        """Record at the current node that a subagent began; do nothing if there is no conversation yet."""
         if not self.writer.replica.exists:
             return
         yield from self._settle()
@@ -140,7 +140,7 @@ class Transcript:
         return planned
 
     def _summary_so_far(self, key: SessionKey, planned: _Append) -> Steps[Summary]:
-        """The summary on the card; made of all entries if they were recorded without one, as by an import."""
+        """Return the summary on the card; if entries were recorded without one, as by an import, make it from them."""
         data = summary_on(self.writer.replica.state.card.extra)
         if data is None and planned.recorded.count:
             rows = yield from self._entries()
@@ -164,14 +164,14 @@ class Transcript:
     def _up_to_date(self) -> Steps[Recorded]:
         index = yield from self.writer.replica.index()
         recorded = self._recorded
-        if recorded is None or recorded.index is not index:  # records that were read before may be gone
+        if recorded is None or recorded.index is not index:  # records that were read before may be erased
             recorded = Recorded(index, self.writer)
         if recorded.end < index.end:
             recorded.catch_up()
         return recorded
 
     def _take(self, planned: _Append) -> None:
-        """Continue from this append, if no other writer was first."""
+        """Add the records of this append, unless another writer appended too: then they are read again."""
         writer, recorded = self.writer, planned.recorded
         end = recorded.end + len(planned.records)
         if writer.replica.state.end != end:
@@ -188,19 +188,19 @@ class _Append(Recording):
     """The records of one append."""
 
     summary: Summary | None = None
-    """None if lists do not show the session."""
+    """The summary; None if lists do not show the session."""
 
     def __init__(self, writer: Writer, recorded: Recorded) -> None:
         super().__init__(writer)
         self.recorded = recorded
         self.done = 0
-        """How many entries of the batch are recorded once this is."""
+        """The number of entries of the batch that are recorded after this append."""
         self._uuids: set[str] = set()
         self._bytes = 0
         self._beside = False
 
     def add(self, entry: Entry) -> Steps[bool]:
-        """Add one entry; false if it must wait for the next append."""
+        """Add one entry; False if it must wait for the next append."""
         uuid = entry.get("uuid")
         if isinstance(uuid, str) and uuid in self._uuids:
             return True
@@ -234,7 +234,7 @@ class _Append(Recording):
             self.draft(changed_card(changed, spot.id))
 
     def finish(self) -> Steps[None]:
-        """Record the context where only the whole path determines it; and at first, the policy."""
+        """Record the context if only the whole path determines it, and a first checkpoint, which names the policy."""
         if self.compacts and self.context is None:
             self.context = yield from rebuilt(self.writer, self, as_it_is=True)
             self.keep(Change(navigated=True))
@@ -256,7 +256,7 @@ class _Append(Recording):
         self.keep(Change(navigated=True))
 
     def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:
-        """Parents are kept whatever they name."""
+        """Keep the parent that the entry names, even if no such node exists."""
         above = None if isinstance(parent, Here) else parent
         if self._beside:
             return above, ""

@@ -1,11 +1,11 @@
 """One append that stores a checkpoint of LangGraph, or pending writes: it is recorded whole or not at all.
 
-Rule 1: behind each append the state of the session is the newest checkpoint of every namespace, which is the one with
-the greatest id. One that comes late is recorded, and behind it, in the same append, what was there before.
-Rule 2: messages are nodes, each recorded once. A checkpoint whose parent is not the newest one goes back to the node of
-its parent in the same append; the messages behind that stay as a branch.
-Rule 3: pending writes stay in the state as long as their checkpoint is the newest of its namespace. They stay in the
-journal for as long as it has the checkpoint of Treering that they came with.
+Rule 1: after each append the state of the session holds the newest checkpoint of every namespace: the one with the
+greatest id. A checkpoint that arrives late is recorded, and then, in the same append, the state before it again.
+Rule 2: messages are nodes, each recorded once. If the parent of a checkpoint is not the newest checkpoint, the append
+moves the head back to the parent's node; the messages after that node stay as a branch.
+Rule 3: pending writes stay in the state while their checkpoint is the newest of its namespace. They stay in the journal
+while it has the checkpoint of Treering with which they were recorded.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from treering.transcript.node import Draft
 
 
 class Base(NamedTuple):
-    """Where the messages of a checkpoint continue."""
+    """The node and messages that a new checkpoint continues."""
 
     node: str | None
     items: tuple[Item, ...]
     digests: tuple[bytes, ...]
-    """Of the messages of the items."""
+    """The digests of the messages of `items`."""
 
 
 class ThreadAppend(Recording):
     """The records of one append."""
 
     digests: tuple[bytes, ...] = ()
-    """Of the messages in the context behind it."""
+    """The digests of the messages in the context after this append."""
 
     @property
     def keys(self) -> Mapping[str, bytes]:
@@ -53,7 +53,7 @@ class ThreadAppend(Recording):
         self._lay(put.keys, _outdated(self.keys, put), items, Change(metadata={names.MARK: put.brief}, step=put.step))
 
     def put_back(self, keys: Mapping[str, bytes], base: Base, change: Change | None = None) -> None:
-        """Record a state of the session, with all its keys."""
+        """Record a whole state of the session: keys that it does not have are dropped."""
         self._go_to(base.node)
         self.digests = base.digests
         gone = [key for key in self.keys if key not in keys]
@@ -85,7 +85,7 @@ class ThreadAppend(Recording):
         return {key: values.decode(raw) for key, raw in keys.items() if self.keys.get(key) != raw}
 
     def _items(self, spoken: Sequence[Spoken] | None, base: Base, put: NewCheckpoint) -> list[Item]:
-        """The items of a list of messages; those that are no nodes yet are recorded."""
+        """Return the context items of a list of messages; messages that are no nodes yet are recorded."""
         there: dict[bytes, deque[Item]] = {}
         for item, digest in zip(base.items, base.digests, strict=True):
             there.setdefault(digest, deque()).append(item)
@@ -100,7 +100,7 @@ class ThreadAppend(Recording):
 
 
 def _outdated(keys: Mapping[str, bytes], put: NewCheckpoint) -> list[str]:
-    """The keys of the namespace that a new checkpoint does not have; writes of later ones may be there already."""
+    """Return the namespace's keys that a new checkpoint drops; pending writes of later checkpoints are kept."""
     start = names.prefix_of(put.ns)
     gone = []
     for key in keys:

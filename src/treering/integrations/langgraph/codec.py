@@ -1,4 +1,4 @@
-"""Values of channels as values of a session's state, and back.
+"""Convert values of channels to values of a session's state, and back.
 
 A value is stored in one of these forms:
 
@@ -6,13 +6,14 @@ A value is stored in one of these forms:
 |------------------------------------------|------------------------------------------------------------------------|
 | `{"value": ...}`                         | plain data: `None`, booleans, numbers, text, lists, dicts with text keys |
 | `{"messages": [...]}`, `{"message": ...}` | messages of LangChain                                                  |
-| `{"type": "msgpack", "bytes": ...}`      | what the serializer makes of anything else                             |
+| `{"type": "msgpack", "bytes": ...}`      | any other value, encoded by the serializer                             |
 
 Rule 1: only plain data and messages are readable, and only with LangGraph's own serializer. A serializer of the user,
-as one that encrypts, gets every value.
-Rule 2: a message is readable only if it comes back exactly as the serializer would bring it back; else it is bytes.
-Rule 3: nothing that is read names code to import. The own serializer makes objects of types on its list only, and its
-forms `json` and `pickle`, which it never writes for us, are refused.
+such as an encrypting one, gets every value.
+Rule 2: a message is readable only if it decodes to exactly the object that the serializer would return; otherwise it is
+stored as bytes.
+Rule 3: stored data cannot name code to import. LangGraph's serializer makes only objects of types on its list. Its
+forms `json` and `pickle` are refused, since it never writes them here.
 """
 
 from __future__ import annotations
@@ -32,32 +33,32 @@ from treering.kinds import Kind
 ROLES: Final[Mapping[type[BaseMessage], str]] = {
     HumanMessage: "user", AIMessage: "assistant", SystemMessage: "system", ToolMessage: "tool",
 }  # fmt: skip
-"""Messages that are readable, and their roles."""
+"""The message types that are readable, with their roles."""
 _TYPES: Final = {role: kind for kind, role in ROLES.items()}
 _WRITTEN: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """Forms that LangGraph's own serializer writes."""
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _DEPTH_MAX: Final = values.DEPTH_MAX // 2
-"""Of plain data: it lies inside other values."""
+"""The greatest depth of plain data: it is nested inside other values."""
 _compared = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def strict_serializer(allow: Collection[type | tuple[str, ...]] = ()) -> JsonPlusSerializer:
-    """Return LangGraph's own serializer, which makes objects of known types only.
+    """Return LangGraph's own serializer, restricted to known types.
 
     Args:
-        allow: Further types, or their modules and names.
+        allow: Additional types, or their modules and names.
     """
     return JsonPlusSerializer(allowed_msgpack_modules=tuple(allow) or None)
 
 
 def require_safe(serde: SerializerProtocol) -> None:
-    """Refuse a serializer that would execute what it reads.
+    """Refuse a serializer that would execute code from stored data.
 
     Raises:
         UsageError: It falls back to pickle.
     """
-    inner = getattr(serde, "serde", serde)  # of one that encrypts
+    inner = getattr(serde, "serde", serde)  # the serializer inside an encrypting one
     if getattr(inner, "pickle_fallback", False):
         raise UsageError(
             "a serializer that falls back to pickle executes what it reads from the store",
@@ -72,14 +73,14 @@ class Codec:
     def __init__(self, serde: SerializerProtocol) -> None:
         self._serde = serde
         self.is_plain = type(serde) is JsonPlusSerializer
-        """It is LangGraph's own, so plain data and messages need not go through it."""
+        """Whether the serializer is LangGraph's own, so that plain data and messages can be stored without it."""
         self._made: dict[int, tuple[object, Any]] = {}
-        """Messages of which copies are handed out, by the identity of the payload, which is kept so that it stays."""
+        """Decoded messages to copy, by `id` of the payload. The payload is kept, so that its `id` is not reused."""
 
     # any value
 
     def form_of(self, value: object) -> dict[str, object]:
-        """Return the form of a value; it may share parts with the value, so encode it before that changes.
+        """Return the form of a value. It may share parts with the value: encode it before the value changes.
 
         Raises:
             TypeError: The serializer cannot encode it.
@@ -96,7 +97,7 @@ class Codec:
         return self._typed(value)
 
     def encode(self, value: object) -> bytes:
-        """Return a value as it is stored."""
+        """Return the stored bytes of a value."""
         return values.encode(self.form_of(value))
 
     def _typed(self, value: object) -> dict[str, object]:
@@ -104,14 +105,14 @@ class Codec:
         return {"type": kind, "bytes": bytes(data)}
 
     def decode(self, raw: bytes) -> Any:
-        """Return the value of what `encode` returned; a new one each time."""
+        """Return the value that `encode` encoded; a new object each time."""
         return self.value_of(values.decode(raw))
 
     def value_of(self, form: object) -> Any:
         """Return the value of a form.
 
         Raises:
-            CorruptError: It is none.
+            CorruptError: The form is unknown.
         """
         if isinstance(form, dict):
             if "value" in form:
@@ -145,19 +146,19 @@ class Codec:
         return self._typed(message)
 
     def role_of(self, message: BaseMessage) -> str:
-        """Return the role of a node that holds a message; with a serializer of the user it says nothing."""
+        """Return the role of the node of a message; empty with a serializer of the user."""
         return ROLES.get(type(message), message.type) if self.is_plain else ""
 
     def message_of(self, payload: object) -> Any:
-        """Return the message of a node's payload; a new one each time."""
+        """Return the message of a node's payload; a new object each time."""
         if isinstance(payload, dict) and "type" in payload and isinstance(payload.get("bytes"), bytes):
             return self._loaded(payload["type"], payload["bytes"])
         return restored(payload)
 
     def messages_of(self, payloads: Iterable[object]) -> list[Any]:
-        """Return the messages of payloads that several checkpoints may share; new ones each time.
+        """Return the messages of payloads that several checkpoints may share; new objects each time.
 
-        A list of checkpoints shows most messages many times, and to copy one takes a third of the time to make it.
+        A list of checkpoints shows most messages many times. Copying a message takes a third of the time of decoding.
         """
         return [self._copy_of(payload) for payload in payloads]
 
@@ -170,7 +171,7 @@ class Codec:
 
 
 def _copied(message: BaseMessage) -> BaseMessage:
-    """Return a copy that shares nothing which can change."""
+    """Return a copy that shares no mutable part with the message."""
     new = copy(message)
     fields = new.__dict__
     for name, value in fields.items():
@@ -180,7 +181,7 @@ def _copied(message: BaseMessage) -> BaseMessage:
 
 
 def _fresh(value: Any) -> Any:
-    """Return a deep copy; of plain data in a tenth of the time that `deepcopy` takes."""
+    """Return a deep copy; for plain data this takes a tenth of the time of `deepcopy`."""
     kind = type(value)
     if kind is dict:
         return {key: _fresh(each) for key, each in value.items()} if value else {}
@@ -190,17 +191,17 @@ def _fresh(value: Any) -> Any:
 
 
 def sameness_of(message: BaseMessage) -> bytes:
-    """Return bytes that are the same for equal messages, whatever serializer stores them."""
+    """Return bytes that are the same for equal messages; they do not depend on the serializer that stores messages."""
     return _compared.dumps_typed(message)[1]
 
 
 def message_from(raw: bytes) -> Any:
-    """Return the message of what `sameness_of` returned."""
+    """Return the message from the bytes that `sameness_of` returned."""
     return _compared.loads_typed(("msgpack", raw))
 
 
 def readable(message: BaseMessage) -> dict[str, Any] | None:
-    """Return a message as plain data with a role, or None if it would not come back exactly."""
+    """Return a message as plain data with a role, or None if that would not decode to an equal message."""
     role = ROLES.get(type(message))
     if role is None:
         return None
@@ -214,12 +215,12 @@ def readable(message: BaseMessage) -> dict[str, Any] | None:
 
 
 def restored(payload: object) -> BaseMessage:
-    """Return the message of plain data; of one that others wrote, with what can be read in it."""
+    """Return the message of plain data. If another program wrote it, use only the fields that can be read."""
     fields = dict(payload) if isinstance(payload, dict) else {"content": str(payload)}
     kind = _TYPES.get(str(fields.pop("role", "user")), HumanMessage)
     try:
         return kind(**fields)
-    except (ValueError, TypeError):  # edited or recorded past LangGraph
+    except (ValueError, TypeError):  # edited or recorded without LangGraph
         content = fields.get("content")
         return kind(content=content if isinstance(content, str) else str(content), **_call_of(kind, fields))
 

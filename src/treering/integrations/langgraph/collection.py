@@ -1,11 +1,11 @@
 """The items of LangGraph's store that one session keeps: read from its newest state, changed by appends.
 
-Rule 1: what changes in one call is one append: recorded whole or not at all. Only more than `BYTES_PER_APPEND` take
-several.
-Rule 2: each change is made to the newest state, whoever wrote that: an append that met another writer's is planned
-again. So of two writers to one item the last one counts, and no other item is lost.
-Rule 3: what is not in the state that this process knows may have been put by another one. So an item is not taken for
-deleted, and nothing for expired, before the session was looked at.
+Rule 1: the changes of one call are one append: recorded whole or not at all. Only changes of more than
+`BYTES_PER_APPEND` take several appends.
+Rule 2: each change is made to the newest state: if another writer appends first, the append is planned again. So if two
+writers change one item, the last one counts, and no other item is lost.
+Rule 3: another process may have put an item that is missing in the state that this process read last. So the session is
+read again before a missing item counts as deleted, or an item as expired.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from treering.storage.run import checked, list_all
 from treering.store.catalogue import CARDS_AT_ONCE_MAX
 
 BYTES_PER_APPEND: Final = 2 * 1024 * 1024
-"""Of values; one append takes 16 MiB at most, and one larger value is an append of its own."""
+"""The bytes of the values in one append, which takes at most 16 MiB. A larger value is an append of its own."""
 
 KEY_BYTES: Final = 256
-"""More than the key and the times of most items take."""
+"""The bytes that are counted for the key and the times of an item; most take less."""
 
 T = TypeVar("T")
 
@@ -53,11 +53,11 @@ class ItemPut(NamedTuple):
 
     place: Place
     raw: bytes | None
-    """Its value, encoded; None deletes it."""
+    """The encoded value; None deletes the item."""
     minutes: float | None
     """Its time to live."""
     time_us: int
-    """Now, in microseconds since 1970."""
+    """The time of the put, in microseconds since 1970."""
 
 
 class _Planned(Recording):
@@ -75,11 +75,11 @@ class ItemCollection(SharedSession):
 
     @property
     def state(self) -> Mapping[str, bytes]:
-        """The items and their expiry as they were last read, by key; it never changes."""
+        """The items and their expiry as they were last read, by key; this mapping is never changed in place."""
         return self._keys
 
     def put(self, puts: Sequence[ItemPut]) -> Steps[None]:
-        """Store and delete items: durable when it returns."""
+        """Store and delete items; the changes are durable when this returns."""
         yield from self._be_ready()
         if any(put.raw is None and item_key(put.place) not in self._keys for put in puts):
             exists = yield from self.look()
@@ -90,24 +90,24 @@ class ItemCollection(SharedSession):
         yield from self._tidy()
 
     def refresh(self, places: Sequence[Place], now_us: int) -> Steps[None]:
-        """Put the expiry of items off that were just read."""
+        """Postpone the expiry of items that were just read."""
         yield from self._be_ready()
-        if not self.writer.replica.exists:  # it was deleted meanwhile
+        if not self.writer.replica.exists:  # the session was deleted after the read
             return
         yield from self.writer.appender.write(partial(self._plan_refresh, places, now_us))
 
     def sweep(self, now_us: int) -> Steps[int]:
-        """Delete the items that have expired; return how many."""
+        """Delete the items that have expired; return their number."""
         if not (yield from self.look()) or not _expired(self._keys, now_us):
             return 0
         done = yield from self.writer.appender.write(partial(self._plan_sweep, now_us))
         return len(done.gone)
 
     def prune(self) -> Steps[None]:
-        """Remove what items were before they were changed or deleted from the journal.
+        """Remove the values that items had before they were changed or deleted from the journal.
 
-        A record that holds a value may hold an old one as well, and the newest checkpoint may be a change of old ones.
-        So all items are recorded anew, and a checkpoint that refers to these records alone, before all else is pruned.
+        A record with a current value may also hold old values, and the newest checkpoint may depend on old ones. So all
+        items are recorded again, then a full checkpoint, and then all other checkpoints are pruned.
         """
         if not (yield from self.look()):
             return
@@ -122,7 +122,7 @@ class ItemCollection(SharedSession):
         yield from pruning.prune(self.writer, KeepCheckpoints(last=1, labelled=False, heads=()))
 
     def erase(self, place: Place, reason: str) -> Job[Receipt | None]:
-        """Delete an item, and remove all values that it ever had; None if there never was one."""
+        """Delete an item, and remove all values that it ever had; None if the item never existed."""
         if not (yield from self.look()):
             return None
         if item_key(place) in self._keys:
@@ -178,7 +178,7 @@ class ItemCollection(SharedSession):
         return planned
 
     def _plan_whole(self) -> Steps[_Planned]:
-        """Record a checkpoint that is no change of another one."""
+        """Record a checkpoint that does not depend on another checkpoint."""
         yield from self._stand()
         planned = _Planned(self.writer)
         planned.keep(Change(navigated=True))
@@ -200,7 +200,7 @@ def _expired(state: Mapping[str, bytes], now_us: int) -> list[Place]:
 
 
 def _parts(sized: Iterable[tuple[T, int]]) -> Iterator[list[T]]:
-    """Cut what is to be recorded into appends; each thing comes with the bytes of its value."""
+    """Divide changes into appends; each change comes with the bytes of its value."""
     part: list[T] = []
     left = BYTES_PER_APPEND
     for each, size in sized:
@@ -214,9 +214,9 @@ def _parts(sized: Iterable[tuple[T, int]]) -> Iterator[list[T]]:
 
 
 def stored_collections(prefix: str) -> Steps[list[str]]:
-    """The names of all sessions of a namespace, deleted ones included: one LIST for each thousand.
+    """Return the names of all sessions of a namespace, also of deleted ones: one LIST for each thousand.
 
-    Very long names are read from cards, one ranged GET for each.
+    Very long names are read from cards, with one ranged GET for each.
     """
     named: list[str] = []
     unnamed: list[Entry] = []

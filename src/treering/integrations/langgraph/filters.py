@@ -1,6 +1,6 @@
-"""Conditions on items and namespaces, as LangGraph's own stores understand them.
+"""Conditions on items and namespaces, with the meaning that LangGraph's own stores give them.
 
-Where a value cannot be compared with that of a filter, the item does not match; nothing is raised.
+If a value cannot be compared with the value in a filter, the item does not match; no error is raised.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ OPERATORS: Final = ("$eq", "$ne", *_ORDERS)
 
 
 def require_filter(wanted: object) -> None:
-    """Refuse a filter with operators that do not exist, also where no item would be compared with it.
+    """Refuse a filter with unknown operators, even if no item would be compared with it.
 
     Raises:
-        UsageError: It has one.
+        UsageError: An operator is unknown.
     """
     if isinstance(wanted, Mapping):
         if _is_operation(wanted) and (unknown := [name for name in wanted if name not in OPERATORS]):
@@ -83,7 +83,7 @@ def _fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
 
 
 def prefix_of(conditions: Iterable[MatchCondition]) -> tuple[str, ...]:
-    """Return labels with which all namespaces begin that match the conditions."""
+    """Return labels with which every namespace that matches the conditions begins."""
     found: tuple[str, ...] = ()
     for condition in conditions:
         if condition.match_type == "prefix":

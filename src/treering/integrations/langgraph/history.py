@@ -1,4 +1,4 @@
-"""Lists of checkpoints, and the writes along the ancestors of one."""
+"""Lists of checkpoints, and the writes along the ancestors of a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from treering.storage.requests import Steps
 
 PAGE_FIRST: Final = 16
 PAGE_MAX: Final = 512
-"""How many checkpoints are read together, at first and at most: a caller may want only the newest."""
+"""The number of checkpoints in the first read and in the largest one: a caller may want only the newest."""
 
 
 class Wanted(NamedTuple):
-    """Which checkpoints a list shows."""
+    """The conditions on the checkpoints of a list."""
 
     ns: str | None
     id: str | None
@@ -36,14 +36,14 @@ class Wanted(NamedTuple):
         filter: Mapping[str, Any] | None,  # noqa: A002
         before: RunnableConfig | None,
     ) -> Wanted:
-        """Read what LangGraph passes."""
+        """Read the arguments that LangGraph passes to `list`."""
         there = config["configurable"] if config is not None else {}
         ns = there.get("checkpoint_ns")
         below = get_checkpoint_id(before) if before is not None else None
         return cls(None if ns is None else names.short(ns), there.get("checkpoint_id"), below, filter or {})
 
     def may_show(self, entry: Entry) -> bool:
-        """Tell what the session lists of a checkpoint."""
+        """Tell whether a checkpoint may match, from the facts that the session lists."""
         if self.ns not in (None, entry.ns) or self.id not in (None, "", entry.id):
             return False
         if self.before and entry.id >= self.before:
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
         return all(entry.meta.get(name) == self.filter[name] for name in known)
 
     def shows(self, entry: Entry, kept: Kept, codec: Codec) -> bool:
-        """Tell from the whole checkpoint."""
+        """Tell whether a checkpoint matches, from its whole metadata."""
         if entry.whole or all(name in entry.meta for name in self.filter):
             return True
         metadata = kept.metadata(codec)
@@ -65,9 +65,9 @@ def pages(
     """Yield the checkpoints of one thread, the newest first, a page at a time.
 
     Args:
-        use: Does something with the thread.
-        wanted: Which ones.
-        limit: How many at most.
+        use: Runs an operation on the thread.
+        wanted: Which checkpoints.
+        limit: The most checkpoints to yield.
         codec: Decodes metadata.
     """
     if limit is not None and limit <= 0:
@@ -98,7 +98,7 @@ def _listed(thread: Thread, wanted: Wanted) -> Steps[list[Entry]]:
 def delta_history(
     thread: Thread, ns: str, checkpoint: str | None, channels: Sequence[str], codec: Codec
 ) -> Steps[dict[str, DeltaChannelHistory]]:
-    """The writes to some channels along the ancestors of a checkpoint, and the value to begin with."""
+    """Return the writes to some channels along the ancestors of a checkpoint, and the value before these writes."""
     walk = _Walk(channels, codec)
     yield from thread.look()
     entries = yield from thread.entries()
@@ -129,7 +129,7 @@ def _above(child: Entry, entries: Entries, most: int) -> Iterator[Entry]:
 
 
 class _Walk:
-    """What was found so far on the way up; newest first."""
+    """The writes found so far on the way up to the ancestors, newest first."""
 
     def __init__(self, channels: Sequence[str], codec: Codec) -> None:
         self.remaining = set(channels)
@@ -138,7 +138,7 @@ class _Walk:
         self._seeds: dict[str, Any] = {}
 
     def take(self, kept: Kept) -> None:
-        """Take in the next ancestor: its writes come after its values."""
+        """Add the next ancestor: its writes come after its values."""
         for write in reversed(kept.pending_writes(self._codec)):
             if write[1] in self.remaining:
                 self._writes[write[1]].append(write)
@@ -147,7 +147,7 @@ class _Walk:
             self.remaining.discard(channel)
 
     def take_folds(self, folds: Mapping[str, object], child: str) -> None:
-        """Take in what pruning left of the ancestors of a checkpoint."""
+        """Add the writes that pruning kept of the ancestors of a checkpoint."""
         for channel in list(self.remaining):
             fold = folds.get(channel)
             if not isinstance(fold, dict) or fold.get("child") != child:
@@ -158,7 +158,7 @@ class _Walk:
                 self._seeds[channel] = self._codec.value_of(fold["seed"])
 
     def found(self) -> dict[str, DeltaChannelHistory]:
-        """Return all of it, oldest first."""
+        """Return the writes by channel, oldest first."""
         history: dict[str, DeltaChannelHistory] = {}
         for channel, writes in self._writes.items():
             entry: DeltaChannelHistory = {"writes": writes[::-1]}
@@ -169,10 +169,10 @@ class _Walk:
 
 
 def folds_of(thread: Thread, codec: Codec) -> Steps[dict[str, bytes]]:
-    """What the delta channels of the newest checkpoints are rebuilt from, once their ancestors are pruned.
+    """Return the values from which delta channels of the newest checkpoints are rebuilt once ancestors are pruned.
 
     Returns:
-        By key of the session's state.
+        Encoded values, by key of the session's state.
     """
     folds: dict[str, bytes] = {}
     for ns in thread.namespaces:

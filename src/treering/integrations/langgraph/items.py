@@ -1,16 +1,16 @@
-"""Items of LangGraph's store: where each is, and what is stored of it.
+"""Items of LangGraph's store: the place of each, and its stored form.
 
-Items lie in the state of sessions. The first two labels of an item's namespace choose the session, so that the items of
-one user are together, whether namespaces begin with the user or with what is kept of all users. In its state an item
-has two keys at most:
+Items are kept in the state of sessions. The first two labels of an item's namespace choose the session. So the items of
+one user are together, whether namespaces begin with the user or with the sort of item. An item has at most two keys in
+the state:
 
 | key                         | value                                                           |
 |-----------------------------|-----------------------------------------------------------------|
 | `item/<label>/.../<key>`    | `{"value": ..., "created": ..., "updated": ...}`, see `Stored`  |
 | `expiry/<label>/.../<key>`  | `{"minutes": ..., "at": ...}`; only if the item expires         |
 
-In labels and keys `/` and `%` are escaped. So each item has keys of its own, whatever they are made of, and reading it
-again, which puts its expiry off, does not write its value again.
+In labels and keys `/` and `%` are escaped. So no two items share a key, whatever characters their names have. The
+expiry has a key of its own, so that a read, which postpones the expiry, does not write the value again.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from treering.kinds import Kind
 Namespace = tuple[str, ...]
 
 SESSION_LABELS: Final = 2
-"""How many labels of a namespace choose the session."""
+"""The number of labels of a namespace that choose the session."""
 _ITEM: Final = "item/"
 _EXPIRY: Final = "expiry/"
 _NO_LABELS: Final = "%0"  # no escape, and not the end of one
 _EMPTY_LABEL: Final = "%"
 _MINUTE_US: Final = 60_000_000
 _TTL_MAX: Final = 1e8
-"""Minutes; about 190 years."""
+"""The longest time to live, in minutes; about 190 years."""
 _REFRESHED: Final = 0.01
-"""Of its time to live: so much has to pass before reading an item puts its expiry off again."""
+"""The share of an item's time to live that must pass before a read postpones its expiry again."""
 
 
 class Place(NamedTuple):
-    """What names an item."""
+    """The namespace and key that identify an item."""
 
     namespace: Namespace
     key: str
@@ -88,7 +88,7 @@ def _path(place: Place) -> str:
 
 
 def places_in(state: Iterable[str], prefix: Namespace = ()) -> Iterator[Place]:
-    """Yield the items of namespaces that begin with some labels, from the keys of a state."""
+    """Yield the places of the items in a state whose namespaces begin with some labels."""
     start = _ITEM + "".join(f"{escaped(label)}/" for label in prefix)
     for key in state:
         if key.startswith(start):
@@ -100,7 +100,7 @@ def require_names(place: Place) -> None:
     """Refuse names that cannot be stored.
 
     Raises:
-        UsageError: One is no text, or text that is no Unicode.
+        UsageError: A label or the key is no text, or text that is not valid Unicode.
     """
     for part in (*place.namespace, place.key):
         try:
@@ -110,10 +110,10 @@ def require_names(place: Place) -> None:
 
 
 def require_minutes(ttl: object) -> None:
-    """Refuse a time to live that is no time.
+    """Refuse an invalid time to live.
 
     Raises:
-        UsageError: It is neither None nor a number of minutes.
+        UsageError: It is neither None nor a number of minutes up to `_TTL_MAX`.
     """
     if ttl is not None and not (isinstance(ttl, int | float) and 0 <= ttl <= _TTL_MAX):
         raise UsageError(
@@ -125,7 +125,7 @@ def require_minutes(ttl: object) -> None:
 
 
 def encoded(value: dict[str, Any], codec: Codec) -> bytes:
-    """Return what a user puts as a form, see `codec`: as it is, if it comes back exactly, else by the serializer.
+    """Return a user's value as an encoded form, see `codec`: as plain data if that is exact, else by the serializer.
 
     Raises:
         TypeError: The serializer cannot encode it.
@@ -137,10 +137,10 @@ def encoded(value: dict[str, Any], codec: Codec) -> bytes:
 
 
 class Stored(NamedTuple):
-    """An item as it is stored."""
+    """The stored form of an item."""
 
     form: object
-    """See `codec`."""
+    """The form of its value; see `codec`."""
     created_us: int
     """In microseconds since 1970."""
     updated_us: int
@@ -150,7 +150,7 @@ class Stored(NamedTuple):
         return {"value": self.form, "created": self.created_us, "updated": self.updated_us}
 
     def value(self, codec: Codec) -> dict[str, Any]:
-        """Return what the user put; a new one each time."""
+        """Return the value that the user put; a new object each time."""
         found: dict[str, Any] = codec.value_of(self.form)
         return found
 
@@ -165,7 +165,7 @@ def stored_in(state: Mapping[str, bytes], place: Place) -> Stored | None:
     """Return an item of a state; None if there is none, or if it was erased.
 
     Raises:
-        CorruptError: Something else is there.
+        CorruptError: The key holds something else.
     """
     raw = state.get(item_key(place))
     if raw is None or is_erased(raw):
@@ -177,7 +177,7 @@ def stored_in(state: Mapping[str, bytes], place: Place) -> Stored | None:
 
 
 def as_item(place: Place, stored: Stored, codec: Codec) -> Item:
-    """Return an item as LangGraph wants it."""
+    """Return an item as an object of LangGraph."""
     return Item(
         value=stored.value(codec), key=place.key, namespace=place.namespace, created_at=_time(stored.created_us),
         updated_at=_time(stored.updated_us),
@@ -185,7 +185,7 @@ def as_item(place: Place, stored: Stored, codec: Codec) -> Item:
 
 
 def as_search_item(item: Item, score: float | None) -> SearchItem:
-    """Return an item as a result of a search."""
+    """Return an item as a search result of LangGraph."""
     return SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
 
 
@@ -200,13 +200,13 @@ class Expiry(NamedTuple):
     """When an item expires."""
 
     minutes: float
-    """Its time to live, from when it was last put or read."""
+    """Its time to live, counted from the last put or read."""
     at_us: int
     """In microseconds since 1970."""
 
     @classmethod
     def after(cls, minutes: float, now_us: int) -> Expiry:
-        """Return the expiry of an item that is put or read now."""
+        """Return the expiry of an item that is put or read at `now_us`."""
         return cls(minutes, now_us + round(minutes * _MINUTE_US))
 
     def as_value(self) -> dict[str, object]:
@@ -218,12 +218,12 @@ class Expiry(NamedTuple):
         return self.at_us < now_us
 
     def is_worth_a_write(self, now_us: int) -> bool:
-        """Tell whether putting the expiry off now would move it by more than a hundredth of the time to live."""
+        """Tell whether postponing the expiry now would move it by at least a hundredth of the time to live."""
         return now_us - (self.at_us - self.minutes * _MINUTE_US) >= _REFRESHED * self.minutes * _MINUTE_US
 
 
 def expiry_in(state: Mapping[str, bytes], place: Place) -> Expiry | None:
-    """Return when an item of a state expires; None if it does not."""
+    """Return the expiry of an item in a state; None if the item does not expire."""
     raw = state.get(expiry_key(place))
     if raw is None or is_erased(raw):
         return None

@@ -1,7 +1,7 @@
-"""A checkpoint of LangGraph: as a saver is given it, as it is stored, and as a saver returns it.
+"""A checkpoint of LangGraph: as a saver gets it, as it is stored, and as a saver returns it.
 
-Whatever is stored was encoded before, and whatever is returned is decoded anew: LangGraph changes the objects that it
-handed over, and those that it got.
+Values are encoded before they are stored, and decoded again for each return: LangGraph changes the objects that it
+passed to the saver, and also the objects that it got.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from treering.integrations.langgraph.codec import Codec, sameness_of
 from treering.integrations.langgraph.names import WriteName
 
 BRIEF_BYTES_MAX: Final = 440
-"""Of the facts about a checkpoint in its metadata, in JSON: Treering allows 512 bytes, with what it adds."""
+"""The most bytes of JSON of the facts about a checkpoint in its metadata. Treering allows 512, with its own fields."""
 _SCALARS: Final = (str, int, float, bool, type(None))
 
 
 class Spoken(NamedTuple):
-    """One message of the list that is kept as nodes."""
+    """One message of the list whose messages are kept as nodes."""
 
     raw: bytes
-    """The same for equal messages."""
+    """Bytes that are the same for equal messages; see `sameness_of`."""
     digest: bytes
     role: str
     payload: dict[str, Any] | None
-    """None: a node was known to hold this message."""
+    """The payload of its node; None if a node was known to hold this message already."""
 
 
 class NewCheckpoint(NamedTuple):
@@ -50,14 +50,14 @@ class NewCheckpoint(NamedTuple):
     id: str
     parent: str | None
     keys: dict[str, bytes]
-    """Of the session's state: the checkpoint and its channels."""
+    """Values by key of the session's state: the checkpoint and its channels."""
     spoken: tuple[Spoken, ...] | None
     """The messages that are kept as nodes; None if there is no such list."""
     brief: dict[str, object]
     step: int | None
     codec: Codec
     expected: bool
-    """The parent was the newest checkpoint when it was handed out, so it has to be still."""
+    """Whether the parent must still be the newest checkpoint, since it was the newest when LangGraph got it."""
 
 
 class Writes(NamedTuple):
@@ -66,18 +66,18 @@ class Writes(NamedTuple):
     ns: str
     checkpoint: str
     keys: dict[str, bytes]
-    """Of the session's state; those with an index below 0 replace an earlier one."""
+    """Values by key of the session's state; a write with an index below 0 replaces an earlier write."""
     brief: dict[str, object]
 
 
 class Kept(NamedTuple):
-    """A checkpoint as it is stored."""
+    """A stored checkpoint."""
 
     ns: str
     id: str
     parent: str | None
     facts: Mapping[str, Any]
-    """The value of its key."""
+    """The value of its key `<ns>/checkpoint`; see `names`."""
     channels: Mapping[str, bytes]
     messages: tuple[object, ...] | None
     """The payloads of the messages that are nodes."""
@@ -89,10 +89,10 @@ class Kept(NamedTuple):
         keys |= {names.channel_key(self.ns, channel): raw for channel, raw in self.channels.items()}
         return keys | {names.write_key(self.ns, *name): raw for name, raw in self.writes.items()}
 
-    # what a saver returns
+    # objects that a saver returns
 
     def as_tuple(self, thread: object, codec: Codec) -> CheckpointTuple:
-        """Return it as LangGraph wants it."""
+        """Return it as an object of LangGraph."""
         rest: dict[str, Any] = codec.value_of(self.facts["rest"])
         checkpoint: Any = {**rest, "id": self.id, "channel_values": self.values(codec)}
         parent = None if self.parent is None else config_of(thread, self.ns, self.parent)
@@ -102,7 +102,7 @@ class Kept(NamedTuple):
         )
 
     def metadata(self, codec: Codec) -> Mapping[str, Any]:
-        """Return its metadata, as the user gave it."""
+        """Return its metadata."""
         found: Mapping[str, Any] = codec.value_of(self.facts["metadata"])
         return found
 
@@ -118,7 +118,7 @@ class Kept(NamedTuple):
         return channel in self.channels or (self.messages is not None and self.facts["list"] == channel)
 
     def value(self, channel: str, codec: Codec) -> Any:
-        """Return the value of a channel that it holds."""
+        """Return the value of a channel for which `has` is true."""
         if channel in self.channels:
             return codec.decode(self.channels[channel])
         return codec.messages_of(self.messages or ())
@@ -137,10 +137,10 @@ def kept_in(
     """Return the newest checkpoint of a namespace from a state of the session; None if there is none.
 
     Args:
-        state: By key.
+        state: The state's values, by key.
         ns: The namespace.
         messages: The payloads of the session's context at that state.
-        writes: Its pending writes, if they are not those in the state.
+        writes: Its pending writes; by default the writes in the state.
     """
     facts = facts_in(state, ns)
     if facts is None:
@@ -179,16 +179,16 @@ def put_of(
     config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, *, codec: Codec, listed: str,
     known: Collection[bytes], expected: bool,
 ) -> NewCheckpoint:  # fmt: skip
-    """Encode what a saver is given.
+    """Encode a checkpoint that a saver gets.
 
     Args:
-        config: It names the namespace and the parent.
-        checkpoint: Its values may change once this returned.
-        metadata: To be joined with that in the config.
+        config: The config, which names the namespace and the parent.
+        checkpoint: The checkpoint; the caller may change its values afterwards.
+        metadata: The metadata, to be joined with the metadata in the config.
         codec: Encodes values.
         listed: The channel whose messages are kept as nodes.
         known: Digests of messages that are nodes already.
-        expected: As in `NewCheckpoint`.
+        expected: See `NewCheckpoint.expected`.
     """
     there = config["configurable"]
     ns, parent = there.get("checkpoint_ns", ""), there.get("checkpoint_id")
@@ -226,12 +226,13 @@ def writes_of(config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: s
 def _brief(
     facts: Mapping[str, object], told: Mapping[str, object] | None = None, *, whole: bool = True
 ) -> dict[str, object]:
-    """Return what lists show of a checkpoint: of its metadata the plain values, as far as there is room.
+    """Return the facts that lists show of a checkpoint, with the plain values of its metadata that fit.
 
     Args:
-        facts: What must be there; empty ones are left out.
+        facts: The facts that are always included; empty ones are left out.
         told: The metadata.
-        whole: Show all plain values, and not only those of LangGraph's own: they are not to be encrypted.
+        whole: Include all plain values. If false, values of the user are encrypted, and only LangGraph's own are
+            included.
     """
     brief = {name: value for name, value in facts.items() if value not in ("", None)}
     meta: dict[str, object] = {}
@@ -249,7 +250,7 @@ def _brief(
 
 
 def _spoken(value: object, codec: Codec, known: Collection[bytes]) -> tuple[Spoken, ...] | None:
-    """Return the messages of a list; None if there is anything else in it."""
+    """Return the messages of a list; None if it holds anything else."""
     if type(value) is not list or not all(isinstance(each, BaseMessage) for each in value):
         return None
     try:

@@ -1,17 +1,17 @@
-"""Where a thread of LangGraph is in a session: keys of its state, and facts about its checkpoints that lists read.
+"""The layout of a LangGraph thread in a session: keys of its state, and facts about its checkpoints that lists read.
 
-The state of the session holds the newest checkpoint of every namespace. Its keys begin with the namespace, in which `/`
-and `%` are escaped, so that the keys of one namespace never begin like those of another:
+The state of the session holds the newest checkpoint of every namespace. Each key begins with the namespace. `/` and `%`
+are escaped in it, so that the prefix of one namespace is never that of another:
 
 | key                                | value                                                          |
 |------------------------------------|----------------------------------------------------------------|
 | `<ns>/checkpoint`                  | the checkpoint without the values of its channels, see `kept`  |
 | `<ns>/channel/<channel>`           | the value of a channel                                         |
 | `<ns>/write/<id>/<task>/<index>`   | a pending write of the checkpoint `<id>`                       |
-| `<ns>/fold/<channel>`              | what a pruned delta channel is rebuilt from                    |
+| `<ns>/fold/<channel>`              | writes from which a pruned delta channel is rebuilt            |
 
 A checkpoint of Treering has facts in its metadata, under `langgraph`: which checkpoint of LangGraph it holds (`put`),
-to which one it adds writes (`writes`), or that it holds what pruning left of ancestors (`fold`).
+to which checkpoint it adds writes (`writes`), or that it holds the writes of pruned ancestors (`fold`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from typing import Final, NamedTuple
 from treering.integrations.keys import escaped, unescaped
 
 MARK: Final = "langgraph"
-"""The field of a card that says what the session holds, and of the metadata of its checkpoints."""
+"""The field of a card, and of the metadata of checkpoints, with the facts of this integration."""
 NS_BYTES_MAX: Final = 120
-"""Longer namespaces are hashed in metadata, whose room is small. Three nested subgraphs have about that."""
+"""Longer namespaces are hashed in metadata, which is small. Three nested subgraphs take about that many bytes."""
 ID_BYTES_MAX: Final = 128
-"""Of a checkpoint's id, which must fit into metadata twice. LangGraph's own have 36."""
+"""The most bytes of a checkpoint's id, which must fit into metadata twice. LangGraph's own ids have 36."""
 
 
 def prefix_of(ns: str) -> str:
-    """Return what all keys of a namespace begin with."""
+    """Return the prefix of all keys of a namespace."""
     return f"{escaped(ns)}/"
 
 
@@ -57,7 +57,7 @@ def channels_of(ns: str, keys: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def writes_prefix(ns: str, checkpoint: str) -> str:
-    """Return what the keys of the pending writes of a checkpoint begin with."""
+    """Return the prefix of the keys of the pending writes of a checkpoint."""
     return f"{prefix_of(ns)}write/{escaped(checkpoint)}/"
 
 
@@ -67,7 +67,7 @@ def write_key(ns: str, checkpoint: str, task: str, index: int) -> str:
 
 
 class WriteName(NamedTuple):
-    """What the key of a pending write says."""
+    """The parts of the key of a pending write."""
 
     checkpoint: str
     task: str
@@ -75,7 +75,7 @@ class WriteName(NamedTuple):
 
 
 def write_of(ns: str, key: str) -> WriteName | None:
-    """Return what a key says if it is that of a pending write of this namespace."""
+    """Return the parts of a key if it is that of a pending write of this namespace, else None."""
     start = f"{prefix_of(ns)}write/"
     if not key.startswith(start):
         return None
@@ -84,12 +84,12 @@ def write_of(ns: str, key: str) -> WriteName | None:
 
 
 def fold_key(ns: str, channel: str) -> str:
-    """Return the key of what a pruned delta channel is rebuilt from."""
+    """Return the key of the writes from which a pruned delta channel is rebuilt."""
     return f"{prefix_of(ns)}fold/{escaped(channel)}"
 
 
 def short(ns: str) -> str:
-    """Return a namespace as metadata has it; a long one as a digest, which no real one looks like."""
+    """Return the form of a namespace in metadata. A long one becomes a digest, which no real namespace looks like."""
     return ns if len(ns.encode("utf-8", "surrogatepass")) <= NS_BYTES_MAX else f"/sha256/{_digest(ns)}"
 
 

@@ -1,4 +1,4 @@
-"""The reads of one batch: what each takes from the state of a session, and the result of all of it."""
+"""The reads of one batch: the data that each takes from the state of a session, and the result of the operation."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ State = Mapping[str, bytes]
 
 
 class Look(NamedTuple):
-    """How items are looked at."""
+    """The options with which items are read."""
 
     codec: Codec
     now_us: int
     hides: bool
-    """Expired items are not shown, even before they are swept."""
+    """Whether expired items are hidden before they are swept."""
 
     def shows(self, state: State, place: Place) -> bool:
-        """Tell whether an item is there to be seen."""
+        """Tell whether an item exists and is not hidden."""
         if not holds(state, place):
             return False
         expiry = expiry_in(state, place) if self.hides else None
         return expiry is None or not expiry.is_over(self.now_us)
 
     def hit(self, state: State, place: Place) -> Hit | None:
-        """Return an item that was read; None if there is none."""
+        """Read an item; None if it does not exist or is hidden."""
         if not self.shows(state, place) or (stored := stored_in(state, place)) is None:
             return None
         expiry = expiry_in(state, place)
@@ -59,29 +59,29 @@ class Hit(NamedTuple):
 
     item: Item
     due: bool
-    """Its expiry is to be put off."""
+    """Whether its expiry is to be postponed."""
 
     @property
     def place(self) -> Place:
-        """What names it."""
+        """The namespace and key that identify it."""
         return Place(self.item.namespace, self.item.key)
 
     @property
     def order(self) -> tuple[float, Namespace, str]:
-        """Items are shown in this order: the one that was put last comes first."""
+        """The sort key of items: the one that was put last comes first."""
         return -self.item.updated_at.timestamp(), self.item.namespace, self.item.key
 
 
 class Read(ABC, Generic[F]):
-    """One operation that reads. `find` is called for each session, perhaps in threads; `finish` once, behind them."""
+    """One operation that reads. `find` is called for each session, perhaps in threads; then `finish` once."""
 
     prefix: Namespace
     """All items that it reads are in namespaces that begin with these labels."""
     due: Sequence[Place] = ()
-    """The items of the result whose expiry is to be put off."""
+    """The items of the result whose expiry is to be postponed."""
 
     def session(self) -> str | None:
-        """Return the one session that it reads; None: all that may hold something below the prefix."""
+        """Return the one session that it reads; None if it reads every session that may hold items below the prefix."""
         return session_of(self.prefix) if len(self.prefix) >= SESSION_LABELS else None
 
     def reads(self, session: str) -> bool:
@@ -91,7 +91,7 @@ class Read(ABC, Generic[F]):
 
     @abstractmethod
     def find(self, state: State) -> F:
-        """Return what it takes from one session."""
+        """Return the data that it needs from the state of one session."""
 
     @abstractmethod
     def finish(self, found: Sequence[F]) -> Result:
@@ -106,15 +106,15 @@ class Get(Read[Hit | None]):
         self._op, self._look = op, look
 
     def session(self) -> str:
-        """Return the session that holds it."""
+        """Return the session that holds the item."""
         return session_of(self.prefix)
 
     def find(self, state: State) -> Hit | None:
-        """Return it if it is there."""
+        """Return the item, or None."""
         return self._look.hit(state, Place(self.prefix, self._op.key))
 
     def finish(self, found: Sequence[Hit | None]) -> Item | None:
-        """Return it."""
+        """Return the item, or None."""
         hit = next((hit for hit in found if hit is not None), None)
         if hit is not None and hit.due and self._op.refresh_ttl:
             self.due = [hit.place]
@@ -122,7 +122,7 @@ class Get(Read[Hit | None]):
 
 
 class Search(Read[Sequence[Hit]]):
-    """Items below a prefix: the last put first, or with a query those with most of its words."""
+    """Items below a prefix: the last put first, or with a query the items with most of its words first."""
 
     def __init__(self, op: SearchOp, look: Look) -> None:
         self.prefix = tuple(op.namespace_prefix)
@@ -136,7 +136,7 @@ class Search(Read[Sequence[Hit]]):
         return list(fitting) if self._op.query else heapq.nsmallest(self._end, fitting, key=lambda hit: hit.order)
 
     def finish(self, found: Sequence[Sequence[Hit]]) -> list[SearchItem]:
-        """Return a page of them."""
+        """Return a page of the items."""
         hits = sorted((hit for part in found for hit in part), key=lambda hit: hit.order)
         rated: list[float | None] = [None] * len(hits)
         if self._op.query:
@@ -158,18 +158,18 @@ class ListNamespaces(Read[set[Namespace]]):
         self._op, self._look = op, look
 
     def find(self, state: State) -> set[Namespace]:
-        """Return those of one session."""
+        """Return the namespaces of one session."""
         shown = {place.namespace for place in places_in(state, self.prefix) if self._look.shows(state, place)}
         return {namespace for namespace in shown if is_below(namespace, self._conditions)}
 
     def finish(self, found: Sequence[set[Namespace]]) -> list[Namespace]:
-        """Return a page of them, sorted."""
+        """Return a page of the namespaces, sorted."""
         cut = {namespace[: self._op.max_depth] for part in found for namespace in part}
         return sorted(cut)[self._op.offset : self._op.offset + self._op.limit]
 
 
 def read_of(op: Op, look: Look) -> Read[Any] | None:
-    """Return how an operation reads; None if it does not."""
+    """Return the read of an operation; None if it is a put."""
     if isinstance(op, GetOp):
         return Get(op, look)
     if isinstance(op, SearchOp):

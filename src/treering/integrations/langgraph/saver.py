@@ -2,8 +2,8 @@
 
 Rule 1: blocking and awaited methods run the same code, awaited ones in threads. So one saver serves both, from any
 number of threads and event loops.
-Rule 2: values are encoded before a method gives way, and decoded anew for each caller.
-Rule 3: copies that LangGraph makes of a saver, to allow the types of one graph, share its open threads.
+Rule 2: values are encoded before a method first awaits, and decoded again for each caller.
+Rule 3: LangGraph copies a saver to allow the types of one graph. The copies share its open threads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 VERSION_DIGITS: Final = 10
-"""Of the number in a version of a channel. Versions are compared as text, and threads of others may have more."""
+"""The digits of the number in a channel's version. Versions are compared as text; other savers may use more digits."""
 _END: Final = object()
 
 
@@ -51,10 +51,10 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of LangGraph in a store of Treering, one session for each thread.
 
     Pass it as `compile(checkpointer=...)`. Close it when the program ends, or use it as a context manager. A process
-    that is killed loses nothing that was put; the next one reads a little more.
+    that is killed loses no checkpoint that was put; the next process reads a little more.
 
-    Several processes may use one store at a time, also for the same thread: of two runs that continue from the same
-    checkpoint, the second one gets `treering.HeadMovedError` when it puts.
+    Several processes may use one store at the same time, also for the same thread. If two runs continue from the same
+    checkpoint, the `put` of the second one raises `treering.HeadMovedError`.
     """
 
     def __init__(
@@ -67,22 +67,22 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         on_conflict: str = "raise",
         open_max: int = OPEN_MAX,
     ) -> None:
-        """Nothing is read or written yet.
+        """Make a saver, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            serde: A serializer of your own, for example one that encrypts; it gets every value. By default LangGraph's
-                own, which makes objects of known types only: data, messages, and those in `allow`.
-            allow: Further types that it may make: those in the state of your graphs. Of any other type only the data
-                comes back, with a warning of LangGraph.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            serde: A serializer of your own, for example an encrypting one; it gets every value. By default LangGraph's
+                own, which makes only objects of known types: plain data, messages, and the types in `allow`.
+            allow: Additional types that the default serializer may make: the types in the state of your graphs. An
+                object of any other type is returned as plain data, with a warning of LangGraph.
             messages: The channel of the top graph whose messages are kept as nodes of the transcript.
-            on_conflict: `raise`, or `branch` to record both of two runs that continue from the same checkpoint; the one
-                with the greater id is then the newest.
-            open_max: Threads kept open.
+            on_conflict: `raise`, or `branch` to record both of two runs that continue from the same checkpoint; the
+                checkpoint with the greater id is then the newest.
+            open_max: The most threads kept open.
 
         Raises:
-            UsageError: An option has no meaning, the serializer falls back to pickle, or the store has a redactor,
-                which cannot look into what a serializer encoded.
+            UsageError: An option is invalid, the serializer falls back to pickle, or the store has a redactor, which
+                cannot read encoded values.
         """
         super().__init__(serde=serde if serde is not None else strict_serializer(allow))
         require_safe(self.serde)
@@ -98,10 +98,10 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         self._fenced = on_conflict == "raise"
         self._threads = Threads(store.place, listed=messages, open_max=open_max)
 
-    # what LangGraph calls
+    # methods that LangGraph calls
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return a checkpoint with its pending writes: the one that the config names, or the newest."""
+        """Return the checkpoint that the config names, or the newest, with its pending writes; None if none exists."""
         there, wanted, codec = config["configurable"], get_checkpoint_id(config), Codec(self.serde)
         thread, ns = _thread_of(config), there.get("checkpoint_ns", "")
         kept, newest = self._threads.use(thread, partial(_get, ns=ns, checkpoint=wanted))
@@ -119,7 +119,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, the newest first; see `BaseCheckpointSaver.list`. They are read by pages."""
+        """Yield checkpoints, the newest first; see `BaseCheckpointSaver.list`. They are read page by page."""
         for page in self._pages(config, filter, before, limit):
             yield from page
 
@@ -130,11 +130,11 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,  # noqa: ARG002  # unchanged values are found by comparing them
     ) -> RunnableConfig:
-        """Store a checkpoint: durable when it returns, in one append.
+        """Store a checkpoint in one append; it is durable when this returns.
 
         Raises:
-            treering.HeadMovedError: Another run continued the thread since the config was handed out as the newest;
-                see `on_conflict`.
+            treering.HeadMovedError: Another run continued the thread since this saver returned the config as the
+                newest; see `on_conflict`.
             treering.UsageError: The session was not made by LangGraph, or the checkpoint's id is too long.
         """
         return self._put(_thread_of(config), config, self._encoded(config, checkpoint, metadata))
@@ -142,7 +142,10 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store pending writes: durable when it returns, in one append. Those that are stored already are kept."""
+        """Store pending writes in one append; they are durable when this returns.
+
+        A write that is stored already is kept as it is, except LangGraph's special writes, which are replaced.
+        """
         encoded = writes_of(config, writes, task_id, task_path, Codec(self.serde))
         self._threads.use(_thread_of(config), partial(_put_writes, writes=encoded))
 
@@ -160,7 +163,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
                 self._threads.use(thread, partial(_delete_runs, runs=frozenset(run_ids), codec=Codec(self.serde)))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread, which may not exist, to one that does not.
+        """Copy a thread to a new thread; do nothing if the source does not exist.
 
         Raises:
             treering.ConflictError: The target exists.
@@ -173,7 +176,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all checkpoints of some threads (`delete`), or all but the newest of each namespace (`keep_latest`).
 
-        What delta channels are rebuilt from is kept with the newest one.
+        The writes from which delta channels are rebuilt are kept with the newest checkpoint.
 
         Raises:
             treering.UsageError: There is no such strategy.
@@ -189,7 +192,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return the writes to delta channels along the ancestors of a checkpoint; these are read by pages."""
+        """Return the writes to delta channels along the ancestors of a checkpoint, which are read page by page."""
         if not channels:
             return {}
         ns, wanted, codec = (
@@ -200,7 +203,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         return self._threads.use(_thread_of(config), lambda thread: delta_history(thread, ns, wanted, channels, codec))
 
     def get_next_version(self, current: str | float | None, channel: None) -> str:  # noqa: ARG002
-        """Return a version that follows another one, and differs from those of other branches."""
+        """Return a version that follows `current`, and differs from the versions of other branches."""
         digits, number = VERSION_DIGITS, 0
         if isinstance(current, str):
             text = current.partition(".")[0]
@@ -212,7 +215,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     # the same, awaited
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As `get_tuple`."""
+        """Do the same as `get_tuple`."""
         return await self._threads.aside(self.get_tuple, config)
 
     async def alist(
@@ -223,7 +226,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """As `list`."""
+        """Do the same as `list`."""
         found = self._pages(config, filter, before, limit)
         while (page := await self._threads.aside(_next, found)) is not None:
             for each in page:
@@ -236,50 +239,50 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,  # noqa: ARG002
     ) -> RunnableConfig:
-        """As `put`."""
+        """Do the same as `put`."""
         encoded = self._encoded(config, checkpoint, metadata)
         return await self._threads.aside(self._put, _thread_of(config), config, encoded)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """As `put_writes`."""
+        """Do the same as `put_writes`."""
         encoded = writes_of(config, writes, task_id, task_path, Codec(self.serde))
         await self._threads.aside(self._threads.use, _thread_of(config), partial(_put_writes, writes=encoded))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """As `delete_thread`."""
+        """Do the same as `delete_thread`."""
         await self._threads.aside(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As `delete_for_runs`."""
+        """Do the same as `delete_for_runs`."""
         await self._threads.aside(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As `copy_thread`."""
+        """Do the same as `copy_thread`."""
         await self._threads.aside(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As `prune`."""
+        """Do the same as `prune`."""
         await self._threads.aside(partial(self.prune, thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As `get_delta_channel_history`."""
+        """Do the same as `get_delta_channel_history`."""
         return await self._threads.aside(partial(self.get_delta_channel_history, config=config, channels=channels))
 
-    # the end
+    # closing
 
     def close(self) -> None:
         """Update the cards of all open threads, and close them. The saver may be used again."""
         self._threads.close()
 
     async def aclose(self) -> None:
-        """As `close`."""
+        """Do the same as `close`."""
         await self._threads.aside(self.close)
 
-    # how
+    # implementation
 
     def _encoded(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> NewCheckpoint:
         if len(checkpoint["id"].encode("utf-8", "surrogatepass")) > ID_BYTES_MAX:
@@ -307,7 +310,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Iterator[Iterator[CheckpointTuple]]:
-        """Pages of checkpoints, each of which is made when it is taken: its caller may let go of it before the next."""
+        """Yield pages of checkpoints that are decoded one by one, so that a caller needs only one in memory."""
         wanted, codec = Wanted.of(config, filter, before), Codec(self.serde)
         named = config["configurable"].get("thread_id") if config is not None else None
         for thread in self._names() if named is None else [str(named)]:
@@ -324,12 +327,12 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
                 self._threads.told.discard(thread, each.ns, each.id)
 
     def _names(self) -> Sequence[str]:
-        """All threads of the store."""
+        """Return all threads of the store."""
         return [info.id for info in Store(self._place).each_session() if MARK in info.extra]
 
 
 def _thread_of(config: RunnableConfig) -> str:
-    """The name of the session that keeps a thread; ids may be numbers."""
+    """Return the name of the session that keeps a thread; thread ids may be numbers."""
     return str(config["configurable"]["thread_id"])
 
 
@@ -339,7 +342,7 @@ def _next(found: Iterator[Iterator[T]]) -> list[T] | None:
 
 
 def _get(thread: Thread, *, ns: str, checkpoint: str | None) -> Steps[tuple[Kept | None, str | None]]:
-    """A checkpoint, and the id of the newest one."""
+    """Return a checkpoint, and the id of the newest checkpoint."""
     if not (yield from thread.look()):
         return None, None
     newest = thread.newest_id(ns)

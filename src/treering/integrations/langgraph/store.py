@@ -1,10 +1,10 @@
-"""A store of LangGraph, for what an agent remembers across threads, in sessions of Treering.
+"""A store of LangGraph, for an agent's memories across threads, in sessions of Treering.
 
 Rule 1: blocking and awaited methods run the same code, awaited ones in threads. So one store serves both, from any
 number of threads and event loops.
-Rule 2: all reads of a batch see what was there before its puts; of several puts of one item the last one counts. As in
-LangGraph's own stores.
-Rule 3: values are encoded before a method gives way, and decoded anew for each caller.
+Rule 2: all reads of a batch see the items before its puts; of several puts of one item the last one counts. LangGraph's
+own stores do the same.
+Rule 3: values are encoded before a method first awaits, and decoded again for each caller.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from treering.storage.run import run
 T = TypeVar("T")
 
 NAMESPACE: Final = "langgraph-store"
-"""The namespace of the store that holds the sessions, apart from threads and whatever else is in the store."""
+"""The namespace of the store that holds the sessions, apart from threads and all other sessions of the store."""
 SWEEP_MINUTES: Final = 5
-"""Between two sweeps, if nothing else was said; as in LangGraph's own stores."""
+"""The default time between two sweeps; as in LangGraph's own stores."""
 AT_ONCE_MAX: Final = 16
-"""Sessions read or changed at once for one batch."""
+"""Sessions that are read or changed concurrently for one batch."""
 
 
 class TreeringStore(Closable, BaseStore):
     """Keeps the items of LangGraph's store in a store of Treering.
 
     Pass it as `compile(store=...)`. Close it when the program ends, or use it as a context manager. A process that is
-    killed loses nothing that was put.
+    killed loses no item that was put.
 
-    Items are kept by the first two labels of their namespace, one session for each pair. Several processes may use one
-    store at a time, also the same item: the last put counts.
+    Each pair of the first two labels of a namespace has a session of its own. Several processes may use one store at
+    the same time, also the same item: the last put counts.
     """
 
     supports_ttl = True
@@ -79,21 +79,21 @@ class TreeringStore(Closable, BaseStore):
         allow: Collection[type | tuple[str, ...]] = (),
         open_max: int = OPEN_MAX,
     ) -> None:
-        """Nothing is read or written yet.
+        """Make a store, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            ttl: As LangGraph's own stores take it. Expired items are deleted by `sweep_ttl`, or in a thread
-                by `start_ttl_sweeper`.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            ttl: The same options as for LangGraph's own stores. Expired items are deleted by `sweep_ttl`, or in a
+                thread by `start_ttl_sweeper`.
             index: Refused: there is no search by embeddings. A `query` ranks items by their words.
-            serde: A serializer of your own, for example one that encrypts; it gets every value. By default LangGraph's
-                own, which makes objects of known types only: data, messages, and those in `allow`.
-            allow: Further types that it may make.
-            open_max: Sessions kept open, with their items in memory.
+            serde: A serializer of your own, for example an encrypting one; it gets every value. By default LangGraph's
+                own, which makes only objects of known types: plain data, messages, and the types in `allow`.
+            allow: Additional types that the default serializer may make.
+            open_max: The most sessions kept open, with their items in memory.
 
         Raises:
-            UsageError: An option has no meaning, the serializer falls back to pickle, or the store has a redactor,
-                which cannot look into what a serializer encoded.
+            UsageError: An option is invalid, the serializer falls back to pickle, or the store has a redactor, which
+                cannot read encoded values.
         """
         if index is not None:
             raise UsageError(
@@ -117,73 +117,73 @@ class TreeringStore(Closable, BaseStore):
 
         self._sweeper = Sweeper(self._sweep)
 
-    # what LangGraph calls
+    # methods that LangGraph calls
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several operations: reads of what was there before, then puts; see `BaseStore.batch`.
+        """Run several operations: first all reads, then all puts; see `BaseStore.batch`.
 
-        What is put into one session is one append, durable when this returns, unless it is more than 2 MiB.
+        Puts are durable when this returns. The puts into one session are one append, unless they have more than 2 MiB.
 
         Raises:
-            treering.UsageError: An operation has no meaning, or a value cannot be stored; nothing was written.
-            treering.UnavailableError: The store did not answer, or other writers were faster too often. Puts may be
-                recorded: repeat the batch.
+            treering.UsageError: An operation is invalid, or a value cannot be stored; nothing was written.
+            treering.UnavailableError: The store did not answer, or other writers were faster too often. Some puts may
+                be recorded: repeat the batch.
         """
         return self._run(self._prepared(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """As `batch`."""
+        """Do the same as `batch`."""
         return await self._sessions.aside(self._run, self._prepared(ops))
 
-    # what it can do besides
+    # additional methods
 
     def sweep_ttl(self) -> int:
-        """Delete the items that have expired; return how many. Reads all sessions."""
+        """Delete the items that have expired, and return their number. This reads all sessions."""
         return self._sweep()
 
     async def asweep_ttl(self) -> int:
-        """As `sweep_ttl`."""
+        """Do the same as `sweep_ttl`."""
         return await self._sessions.aside(self._sweep)
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
-        """Call `sweep_ttl` again and again in a thread.
+        """Call `sweep_ttl` repeatedly in a thread.
 
         Args:
-            sweep_interval_minutes: By default what `ttl` says, else 5.
+            sweep_interval_minutes: The time between two calls; by default the interval in `ttl`, else 5.
         """
         configured = (self.ttl_config or {}).get("sweep_interval_minutes")
         self._sweeper.start(60 * (sweep_interval_minutes or configured or SWEEP_MINUTES))
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Stop that; `close` does it, too. False if the sweep that runs takes longer than `timeout` seconds."""
+        """Stop the sweeper, as `close` does; False if the running sweep takes longer than `timeout` seconds."""
         return self._sweeper.stop(timeout)
 
     def prune(self, namespace_prefix: Namespace = ()) -> None:
-        """Remove from storage what items were before they were changed or deleted.
+        """Remove the values that items had before they were changed or deleted from storage.
 
-        Of all sessions that hold items below the prefix.
+        This affects all items of the sessions that hold items below the prefix.
         """
         self._each(self._names(namespace_prefix), lambda session: session.prune())
 
     async def aprune(self, namespace_prefix: Namespace = ()) -> None:
-        """As `prune`."""
+        """Do the same as `prune`."""
         await self._sessions.aside(self.prune, namespace_prefix)
 
     def erase(self, namespace: Namespace, key: str, *, reason: str = "") -> Receipt | None:
         """Delete an item and remove all values that it ever had from storage; see `Session.erase`.
 
         Returns:
-            What was erased; None if there never was such an item. Its namespace and key stay in the journal.
+            The receipt of the erasure; None if the item never existed. Its namespace and key stay in the journal.
         """
         place = Place(tuple(namespace), key)
         require_names(place)
         return self._sessions.use(session_of(place.namespace), lambda session: session.erase(place, reason))
 
     async def aerase(self, namespace: Namespace, key: str, *, reason: str = "") -> Receipt | None:
-        """As `erase`."""
+        """Do the same as `erase`."""
         return await self._sessions.aside(partial(self.erase, namespace, key, reason=reason))
 
-    # the end
+    # closing
 
     def close(self) -> None:
         """Update the cards of all open sessions, and close them. The store may be used again."""
@@ -191,17 +191,17 @@ class TreeringStore(Closable, BaseStore):
         self._sessions.close()
 
     async def aclose(self) -> None:
-        """As `close`."""
+        """Do the same as `close`."""
         await self._sessions.aside(self.close)
 
-    # how
+    # implementation
 
     def _sweep(self) -> int:
         now = _now_us()
         return sum(self._each(self._names(()), lambda session: session.sweep(now)))
 
     def _prepared(self, ops: Iterable[Op]) -> _Batch:
-        """Check operations, and encode what they put."""
+        """Check operations, and encode the values of puts."""
         codec, now = Codec(self.serde), _now_us()
         listed = list(ops)
         puts: dict[Place, ItemPut] = {}
@@ -231,7 +231,7 @@ class TreeringStore(Closable, BaseStore):
         return results
 
     def _read(self, reads: Sequence[Read[Any] | None]) -> list[Result]:
-        """The result of each operation; that of a put is None."""
+        """Return the result of each operation; that of a put is None."""
         wanted = [read for read in reads if read is not None]
         sessions = dict.fromkeys(name for read in wanted if (name := read.session()) is not None)
         if any(read.session() is None for read in wanted):
@@ -247,7 +247,7 @@ class TreeringStore(Closable, BaseStore):
         return [None if read is None else read.finish(found.get(id(read), [])) for read in reads]
 
     def _each(self, names: Iterable[str], work: Callable[[ItemCollection], Job[T]]) -> list[T]:
-        """Do something with several sessions."""
+        """Run an operation on several sessions, concurrently."""
         chosen = list(names)
         if len(chosen) < 2:
             return [self._sessions.use(name, work) for name in chosen]
@@ -255,7 +255,7 @@ class TreeringStore(Closable, BaseStore):
             return list(workers.map(lambda name: self._sessions.use(name, work), chosen))
 
     def _names(self, prefix: Namespace) -> Sequence[str]:
-        """The sessions that may hold items of namespaces that begin with these labels."""
+        """Return the sessions that may hold items of namespaces that begin with these labels."""
         names = run(stored_collections(self._place.prefix), self._place.driver)
         return [name for name in sorted(names) if may_hold(name, prefix)]
 

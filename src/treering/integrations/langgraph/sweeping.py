@@ -1,4 +1,4 @@
-"""A thread that deletes expired items now and then."""
+"""A thread that deletes expired items periodically."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ log.addHandler(logging.NullHandler())  # no output unless the program configures
 
 
 class Sweeper:
-    """Calls a function again and again, until it is stopped.
+    """Calls a function periodically, until it is stopped.
 
     Args:
-        sweep: Called in the thread. What it raises is logged, and it is called again at the next turn.
+        sweep: The function, called in the thread. An exception that it raises is logged, and the calls go on.
     """
 
     def __init__(self, sweep: Callable[[], object]) -> None:
@@ -24,10 +24,10 @@ class Sweeper:
         self._stopped = threading.Event()
 
     def start(self, seconds: float) -> None:
-        """Begin, unless it began already. The thread does not keep the process from ending.
+        """Start the thread, unless it runs already. The thread does not keep the process from ending.
 
         Args:
-            seconds: Between two calls.
+            seconds: The time between two calls.
         """
         with self._mutex:
             if self._thread is None or not self._thread.is_alive():
@@ -39,7 +39,7 @@ class Sweeper:
                 run.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Stop after the call that runs; false if that takes longer than `timeout` seconds."""
+        """Stop after the running call; False if that call takes longer than `timeout` seconds."""
         with self._mutex:
             thread, self._thread = self._thread, None
             self._stopped.set()

@@ -1,4 +1,4 @@
-"""One thread of LangGraph, in one session of Treering: what a saver does with it, as protocols without I/O."""
+"""One thread of LangGraph, in one session of Treering: the operations of a saver, as protocols without I/O."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
 DIGESTS_MAX: Final = 20_000
-"""Messages of a thread whose digests are remembered, at about 150 bytes each."""
+"""The most messages of a thread whose digests are kept in memory, at about 150 bytes each."""
 
 
 class Entry(msgspec.Struct):
-    """One checkpoint of a thread, as its session lists it."""
+    """One checkpoint of a thread, from the skeletons of its session."""
 
     ns: str
-    """Shortened; see `names.short`."""
+    """The shortened namespace; see `names.short`."""
     id: str
     parent: str | None
     meta: Mapping[str, object]
-    """What is known of its metadata."""
+    """The part of its metadata that skeletons hold."""
     whole: bool
-    """`meta` is all of it."""
+    """Whether `meta` is all of its metadata."""
     put: str | None
-    """The checkpoint of Treering that holds it; None: it was pruned, and only the state of the session does."""
+    """The checkpoint of Treering that holds it; None if that was pruned, and only the session's state holds it."""
     writes: list[str] = []
     """The checkpoints of Treering that added pending writes."""
 
 
 Entries = dict[tuple[str, str], Entry]
-"""By shortened namespace and id."""
+"""Checkpoints by shortened namespace and id."""
 
 
 class Thread(SharedSession):
     """Reads and records one thread.
 
     Args:
-        writer: Of its session, shared with other writers.
+        writer: The writer of its session, which allows other writers.
         listed: The channel whose messages are kept as nodes.
     """
 
@@ -64,11 +64,11 @@ class Thread(SharedSession):
         super().__init__(writer)
         self.listed = listed
         self.known: frozenset[bytes] = frozenset()
-        """Digests of the messages in the newest context that this handle saw."""
+        """Digests of the messages in the context of the checkpoint that this object recorded last."""
         self._digests: dict[Item, bytes] = {}
         self._epoch = 0
 
-    # look
+    # read
 
     @property
     def namespaces(self) -> list[str]:
@@ -76,18 +76,18 @@ class Thread(SharedSession):
         return [ns for ns in dict.fromkeys(map(names.namespace_of, self._keys)) if facts_in(self._keys, ns) is not None]
 
     def newest_id(self, ns: str) -> str | None:
-        """The newest checkpoint of a namespace."""
+        """Return the id of the newest checkpoint of a namespace; None if there is none."""
         facts = facts_in(self._keys, ns)
         return facts["id"] if facts is not None else None
 
     def newest(self, ns: str) -> Kept | None:
-        """The newest checkpoint of a namespace, whole; `look` read it."""
+        """Return the newest checkpoint of a namespace with all its values, as `look` read it; None if there is none."""
         state, content = self.writer.replica.state, self.writer.content
         shown = () if ns else tuple([item.message for item in content.messages(state.context, state.lines)])
         return kept_in(self._keys, ns, shown)
 
     def find(self, ns: str, checkpoint: str) -> Steps[Kept | None]:
-        """A checkpoint of any age; None if there is none."""
+        """Read any checkpoint by its id; None if there is none."""
         if self.newest_id(ns) == checkpoint:
             return self.newest(ns)
         entry = (yield from self.entries()).get((names.short(ns), checkpoint))
@@ -97,7 +97,7 @@ class Thread(SharedSession):
         return found
 
     def entries(self) -> Steps[Entries]:
-        """All checkpoints, from the skeletons of the session alone."""
+        """Return all checkpoints, from the skeletons and the state of the session only."""
         found: Entries = {}
         writes: dict[tuple[str, str], list[str]] = {}
         for info in (yield from self._infos()):
@@ -124,7 +124,7 @@ class Thread(SharedSession):
         return (yield from self.writer.replica.ask(lambda look: look.checkpoints(), whole=True))
 
     def load(self, entries: Sequence[Entry]) -> Steps[list[Kept]]:
-        """Checkpoints of a list, whole; what they share is read once."""
+        """Read the listed checkpoints with all their values; data that they share is read once."""
         wanted = {name for entry in entries for name in (entry.put, *entry.writes) if name is not None}
         order = sorted(wanted)
         loaded = dict(zip(order, (yield from self.writer.content.load_checkpoints(order)), strict=True))
@@ -133,7 +133,7 @@ class Thread(SharedSession):
         return [self._kept(entry, loaded, messages) for entry in entries]
 
     def load_again(self, entries: Sequence[Entry]) -> Steps[list[tuple[Entry, Kept]]]:
-        """The same for a list that an earlier call made; what was removed since is left out."""
+        """Do the same for a list from an earlier call; checkpoints that were removed since are left out."""
         if not self._opened:
             yield from self.look()
         try:
@@ -145,7 +145,7 @@ class Thread(SharedSession):
         return list(zip(left, (yield from self.load(left)), strict=True))
 
     def folds(self, ns: str) -> Steps[dict[str, object]]:
-        """What pruning left of the ancestors of checkpoints in a namespace, by channel."""
+        """Read the writes that pruning kept of the ancestors of checkpoints in a namespace, by channel."""
         infos = yield from self._infos()
         made = [info.id for info in infos if fields_of(info.metadata.get(names.MARK)).get("fold") is True]
         states = [each.state for each in (yield from self.writer.content.load_checkpoints(made[-1:]))]
@@ -158,7 +158,7 @@ class Thread(SharedSession):
         }
 
     def _messages(self, checkpoints: Iterable[Checkpoint]) -> Steps[dict[Item, object]]:
-        """The messages of some contexts, by item."""
+        """Read the messages of the contexts of some checkpoints, by item."""
         items = dict.fromkeys(item for each in checkpoints for item in each.context.items)
         shown = Context(tuple(items))
         content = self.writer.content
@@ -182,10 +182,10 @@ class Thread(SharedSession):
     # record
 
     def put(self, put: NewCheckpoint) -> Steps[None]:
-        """Record a checkpoint: durable when it returns.
+        """Record a checkpoint; it is durable when this returns.
 
         Raises:
-            HeadMovedError: Another writer put a checkpoint since the parent was handed out as the newest one.
+            HeadMovedError: Another writer put a checkpoint since LangGraph got the parent as the newest one.
         """
         yield from self._be_ready()
         done = yield from self.writer.appender.write(partial(self._plan_put, put))
@@ -194,7 +194,7 @@ class Thread(SharedSession):
         yield from self._tidy()
 
     def put_writes(self, writes: Writes) -> Steps[None]:
-        """Record pending writes: durable when it returns."""
+        """Record pending writes; they are durable when this returns."""
         yield from self._be_ready()
         yield from self.writer.appender.write(partial(self._plan_writes, writes))
         yield from self._tidy()
@@ -244,14 +244,14 @@ class Thread(SharedSession):
     # messages that are nodes
 
     def _here(self, codec: Codec) -> Steps[Base]:
-        """Where the session stands."""
+        """Return the current position of the session."""
         state = self.writer.replica.state
         digests = self._digests_of(state.context.items, state.lines, codec)
         yield from ()
         return Base(self.writer.position.node, state.context.items, digests)
 
     def _base_at(self, checkpoint: str, codec: Codec) -> Steps[Base | None]:
-        """Where an old checkpoint stood; two reads resume the session there from now on."""
+        """Return the position of an old checkpoint, and pin it so that two reads resume the session there."""
         entry = (yield from self.entries()).get(("", checkpoint))
         if entry is None or entry.put is None:
             return None
@@ -267,20 +267,20 @@ class Thread(SharedSession):
 
     def _digests_of(self, items: Sequence[Item], lines: dict[str, bytes], codec: Codec) -> tuple[bytes, ...]:
         if self._epoch != self.writer.replica.epoch or len(self._digests) > DIGESTS_MAX:
-            self._digests, self._epoch = {}, self.writer.replica.epoch  # erased messages are others now
+            self._digests, self._epoch = {}, self.writer.replica.epoch  # erased messages have other digests now
         missing = [item for item in items if item not in self._digests]
         shown = self.writer.content.messages(Context(tuple(missing)), lines) if missing else ()
         for item, each in zip(missing, shown, strict=True):
             self._digests[item] = digest_of(sameness_of(codec.message_of(each.message)))
         return tuple([self._digests[item] for item in items])
 
-    # forget
+    # remove
 
     def prune(self, folds: Mapping[str, bytes]) -> Steps[None]:
-        """Keep the newest checkpoint of each namespace only.
+        """Remove all checkpoints except the newest of each namespace.
 
         Args:
-            folds: What is left of pruned ancestors, by key of the state.
+            folds: The writes to keep of pruned ancestors, by key of the state.
         """
         if folds:
             yield from self.writer.appender.write(partial(self._plan_folds, folds))
@@ -293,7 +293,7 @@ class Thread(SharedSession):
         return append
 
     def drop(self, gone: Collection[tuple[str, str]], codec: Codec) -> Steps[None]:
-        """Remove some checkpoints, with their writes; where the newest was among them the one before is put back."""
+        """Remove some checkpoints, with their writes; if the newest is removed, its predecessor becomes the newest."""
         entries = yield from self.entries()
         removed = {name for place in gone for name in (entries[place].put, *entries[place].writes)}
         yield from self.writer.appender.write(partial(self._plan_drop, gone, codec))
@@ -317,7 +317,7 @@ class Thread(SharedSession):
         return append
 
     def _before(self, gone: Collection[tuple[str, str]]) -> Steps[list[Entry]]:
-        """What becomes the newest checkpoint of each namespace whose newest goes."""
+        """Return the next newest checkpoint of each namespace whose newest checkpoint is removed."""
         entries = yield from self.entries()
         back: list[Entry] = []
         for ns in map(names.short, [ns for ns in self.namespaces if (names.short(ns), self.newest_id(ns)) in gone]):
@@ -326,7 +326,7 @@ class Thread(SharedSession):
         return back
 
     def _is_of(self, key: str, gone: Collection[tuple[str, str]]) -> bool:
-        """Whether a key of the state belongs to a checkpoint that goes."""
+        """Tell whether a key of the state belongs to a removed checkpoint."""
         ns = names.namespace_of(key)
         name = names.write_of(ns, key)
         checkpoint = name.checkpoint if name is not None else self.newest_id(ns)
@@ -334,7 +334,7 @@ class Thread(SharedSession):
 
 
 def _joined(found: Iterable[Mapping[WriteName, bytes]]) -> dict[WriteName, bytes]:
-    """The writes of one checkpoint, from oldest to newest: of regular ones the first stays, of others the last."""
+    """Join the writes of one checkpoint, from oldest to newest: a regular write is kept, a special one replaced."""
     writes: dict[WriteName, bytes] = {}
     for each in found:
         for name, raw in each.items():

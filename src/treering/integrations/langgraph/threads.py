@@ -1,7 +1,7 @@
-"""The threads that a saver has open, and which of their checkpoints it handed out.
+"""The open threads of a saver, and the checkpoints that it returned to LangGraph.
 
-Rule 1: which checkpoints were handed out as the newest of their namespaces is remembered for all threads, also for
-those that were closed since.
+Rule 1: the saver remembers which checkpoints it returned as the newest of their namespaces, also for threads that were
+closed since.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from treering.integrations.shared import shared_writer
 from treering.store.place import Place
 
 TOLD_MAX: Final = 10_000
-"""Checkpoints that are remembered as handed out; about 200 bytes each."""
+"""The most returned checkpoints that are remembered, at about 200 bytes each."""
 
 
 class Threads(OpenSessions[str, Thread]):
-    """Opens threads, and runs what is done with them.
+    """Opens threads, and runs operations on them.
 
     Args:
         place: The store.
-        listed: As for `Thread`.
-        open_max: How many to keep open.
+        listed: The channel whose messages are kept as nodes.
+        open_max: How many threads to keep open.
     """
 
     def __init__(self, place: Place, *, listed: str, open_max: int) -> None:
@@ -38,14 +38,14 @@ class Threads(OpenSessions[str, Thread]):
 
 
 class Told:
-    """Which checkpoints were handed out as the newest of their namespaces."""
+    """The checkpoints that were returned as the newest of their namespaces."""
 
     def __init__(self) -> None:
         self._told: OrderedDict[tuple[str, str, str | None], None] = OrderedDict()
         self._mutex = threading.Lock()
 
     def add(self, thread: str, ns: str, checkpoint: str | None) -> None:
-        """Remember one; None: there was none."""
+        """Remember a checkpoint; None stands for "there is no checkpoint yet"."""
         with self._mutex:
             self._told[thread, ns, checkpoint] = None
             self._told.move_to_end((thread, ns, checkpoint))
@@ -53,7 +53,7 @@ class Told:
                 self._told.popitem(last=False)
 
     def discard(self, thread: str, ns: str, checkpoint: str) -> None:
-        """Forget one: somebody asked for it by its id when it was not the newest, so as to go on from there."""
+        """Forget a checkpoint: a caller asked for it by id when it was not the newest, in order to continue from it."""
         with self._mutex:
             self._told.pop((thread, ns, checkpoint), None)
 

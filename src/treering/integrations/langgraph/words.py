@@ -1,8 +1,8 @@
 """Rank texts by the words of a query, for stores without embeddings.
 
-The score of a text is the share of the query's words that occur in it, where rare words count more than frequent ones:
-between 0 and 1, and 1 if all of them occur. Words are compared without case and accents; Chinese, Japanese and Korean
-text is compared by characters, as in `treering.search`.
+The score of a text is the share of the query's words that occur in it, from 0 to 1. Rare words count more than frequent
+ones. Words are compared without case and accents; Chinese, Japanese and Korean text is compared by characters, as in
+`treering.search`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Yield all texts and numbers of a value, at any depth; names of fields are no text."""
+    """Yield all texts and numbers of a value, at any depth, without the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""The history that a session of the OpenAI Agents SDK has, in one session of Treering: protocols without I/O.
+"""The history of a session of the OpenAI Agents SDK, in one session of Treering: protocols without I/O.
 
-Rule 1: the history of a branch is the context of a head. Each item is a node, recorded once. What is popped, cleared or
-replaced leaves the context, and stays in the transcript as a branch.
-Rule 2: nothing here is refused because another writer was faster: every change is made to the history as it is when it
-is recorded, at the end of the branch.
+Rule 1: the history of a branch is the context of a head. Each item is a node, recorded once. Items that are popped,
+cleared or replaced leave the context, and stay in the transcript as a branch.
+Rule 2: no change is refused because another writer was faster. Every change is made to the newest history of the
+branch, and planned again if another writer appends first.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 DROPPED: Final = "dropped_branch"
-"""Notes about branches that were deleted: their names are not used again."""
+"""The kind of notes about deleted branches, whose names are not used again."""
 _RESULT: Final = "_output"
-"""The end of the types of items that are results of tools."""
+"""The suffix of the types of items that are results of tools."""
 
 
 def draft_of(item: Mapping[str, Any]) -> Draft:
-    """Return the node of an item. Calls and reasoning have no role; they are the model's."""
+    """Return the draft of an item's node. Calls and reasoning have no role of their own and get the model's."""
     role, kind = item.get("role"), item.get("type")
     if not isinstance(role, str):
         role = "tool" if isinstance(kind, str) and kind.endswith(_RESULT) else "assistant"
@@ -41,7 +41,7 @@ def draft_of(item: Mapping[str, Any]) -> Draft:
 
 
 def items(writer: Writer, branch: str | None = None) -> Steps[Sequence[ContextItem]]:
-    """The history of a branch as it is now, by default of the current one.
+    """Read the history of a branch as it is now, by default of the current branch.
 
     Raises:
         UsageError: There is no such branch.
@@ -53,7 +53,7 @@ def items(writer: Writer, branch: str | None = None) -> Steps[Sequence[ContextIt
 
 
 def items_at(writer: Writer, branch: str) -> Steps[Sequence[ContextItem]]:
-    """The history of a branch as this writer knows it.
+    """Return the history of a branch as this writer last read it.
 
     Raises:
         UsageError: There is no such branch.
@@ -66,14 +66,14 @@ def items_at(writer: Writer, branch: str) -> Steps[Sequence[ContextItem]]:
 
 
 def require(writer: Writer, branch: str) -> None:
-    """Raise UsageError unless there is a branch of that name."""
+    """Raise UsageError unless a branch has that name."""
     heads = writer.replica.state.heads.heads
     if branch not in heads:
         raise UsageError(f"Branch {branch!r} does not exist. known={sorted(heads)!r}", kind=Kind.HEAD)
 
 
 def add(writer: Writer, new: Iterable[Mapping[str, Any]]) -> Steps[None]:
-    """Record items at the end of the current branch; durable when it returns."""
+    """Record items at the end of the current branch; they are durable when this returns."""
     drafts = list(map(draft_of, new))
 
     def plan() -> Steps[Recording]:
@@ -107,7 +107,7 @@ def pop(writer: Writer) -> Steps[Any]:
 
 
 def clear(writer: Writer) -> Steps[None]:
-    """Begin the current branch anew: without items, and without state."""
+    """Empty the current branch: no items, and no state."""
 
     def plan() -> Steps[Recording]:
         recording = yield from _begun(writer)
@@ -127,13 +127,13 @@ def replace(
     *,
     expired: Callable[[Any], bool] | None = None,
 ) -> Steps[bool]:
-    """Put other items in the place of the last ones of the current branch; False if these are not the last any more.
+    """Replace the last items of the current branch; False, without a change, if it ends with other items now.
 
     Args:
         writer: The session.
         expected: The nodes of the last items.
-        new: What is to be there instead.
-        expired: Items at the beginning that are to leave the history as well.
+        new: The items that replace them.
+        expired: Returns whether an item at the beginning of the history is removed as well.
     """
     drafts, done = list(map(draft_of, new)), [False]
 
@@ -158,26 +158,26 @@ def replace(
 
 
 def commit(writer: Writer, state: Mapping[str, object]) -> Steps[None]:
-    """Set keys of the state of the current branch, whoever set others meanwhile."""
+    """Set keys of the state of the current branch; keys that other writers set are kept."""
     yield from writer.look()
     yield from conversation.commit(writer, state=state, merge=True)
 
 
 def state(writer: Writer, key: str) -> Steps[Any]:
-    """The value of a key of the state of the current branch; None if there is none."""
+    """Read the value of a key of the state of the current branch; None if there is none."""
     yield from writer.look()
     return decoded_state(writer.state_values).get(key)
 
 
 def drop_state(writer: Writer, key: str) -> Steps[None]:
-    """Forget a key of the state of the current branch."""
+    """Remove a key from the state of the current branch."""
     yield from writer.look()
     if key in writer.state_values:
         yield from conversation.commit(writer, drop=[key], merge=True)
 
 
 class Branch(NamedTuple):
-    """A branch, and its history."""
+    """A branch with its history."""
 
     name: str
     is_current: bool
@@ -185,7 +185,7 @@ class Branch(NamedTuple):
 
 
 def branches(writer: Writer) -> Steps[list[Branch]]:
-    """All branches, the oldest first."""
+    """Read all branches, the oldest first."""
     yield from writer.look()
     found: list[Branch] = []
     for name in writer.replica.state.heads.heads:
@@ -195,7 +195,7 @@ def branches(writer: Writer) -> Steps[list[Branch]]:
 
 
 def current(writer: Writer) -> Steps[str]:
-    """The name of the current branch."""
+    """Read the name of the current branch."""
     yield from writer.look()
     return writer.position.head
 
@@ -206,14 +206,14 @@ def branch(writer: Writer, turn: int, name: str | None, *, otherwise: str) -> St
     Args:
         writer: The session.
         turn: The turn.
-        name: Of the branch; None chooses the other one.
-        otherwise: The name if none is given; a number is added if it was used.
+        name: The name of the branch; None chooses `otherwise`.
+        otherwise: The name if `name` is None; a number is added if it was used.
 
     Returns:
         The name of the branch.
 
     Raises:
-        UsageError: There is no such turn, or a branch has that name, or had it.
+        UsageError: There is no such turn, or a branch has or had that name.
     """
     chosen = [name or otherwise]
 
@@ -253,11 +253,11 @@ def drop(writer: Writer, name: str, *, instead: str | None = None) -> Steps[None
 
     Args:
         writer: The session.
-        name: Of the branch.
-        instead: If it is the current one, continue on this.
+        name: The branch.
+        instead: The branch to continue on if `name` is the current one.
 
     Raises:
-        UsageError: There is no such branch, or it is the current one.
+        UsageError: There is no such branch, or it is the current one and `instead` is None.
     """
 
     def plan() -> Steps[Recording]:
@@ -278,20 +278,20 @@ def drop(writer: Writer, name: str, *, instead: str | None = None) -> Steps[None
 
 
 def _used(writer: Writer) -> Steps[set[str]]:
-    """The names of all branches, and of those that were deleted."""
+    """Return the names of all branches, including deleted ones."""
     gone = yield from writer.replica.ask(lambda lookup: lookup.notes(DROPPED))
     return {*writer.replica.state.heads.heads, writer.position.head, *(str(read_brief(note)["head"]) for note in gone)}
 
 
 def _begun(writer: Writer) -> Steps[Recording]:
-    """Stand at the end of the current branch, whoever recorded what is there."""
+    """Begin an append at the end of the current branch, which another writer may have moved."""
     writer.position.follow_head()
     yield from writer.position.ensure_context()
     return Recording(writer)
 
 
 def _cut(recording: Recording, kind: str, head: str, node: str | None, kept: Sequence[Item]) -> Steps[None]:
-    """Record that a head is at a node now, with a part of the current context."""
+    """Record that a head points to a node now, with a part of the current context."""
     writer, state = recording.writer, recording.state
     context = Context(tuple(kept), state.context.settings)
     lines = {name: state.lines[name] for name in context.nodes}

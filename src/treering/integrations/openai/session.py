@@ -1,10 +1,10 @@
 """A session of the OpenAI Agents SDK that is kept in a session of Treering.
 
 Rule 1: awaited calls run in threads, one at a time for each session. So a session serves any number of tasks, threads
-and event loops, and a cancelled call ends when what it began has ended.
+and event loops, and a cancelled call ends when the operation that it began has ended.
 Rule 2: an open session holds no lock in the store.
-Rule 3: each call looks at the store first, so other processes are seen; see `treering.integrations.openai.history` for
-what they may do at the same time.
+Rule 3: each call first reads the changes of other processes; see `treering.integrations.openai.history` for what they
+may do at the same time.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ RUN_STATE: Final = "run_state"
 class TreeringSession(Closable):
     """Keeps the history of a conversation for `Runner.run(agent, ..., session=...)`.
 
-    Each item is a node of the transcript, stored once. What is popped, cleared, replaced by a compaction, or left
-    behind by a branch stays there.
+    Each item is a node of the transcript, stored once. Items that are popped, cleared, replaced by a compaction, or
+    left out by a branch stay in the transcript.
 
-    Several processes may use a session at a time: items of all are kept, in the order in which they were recorded.
+    Several processes may use a session at the same time: the items of all of them are kept, in the order in which they
+    were recorded.
     """
 
     session_id: str
@@ -63,13 +64,13 @@ class TreeringSession(Closable):
         session_settings: SessionSettings | Mapping[str, Any] | None = None,
         title: str = "",
     ) -> None:
-        """Nothing is read or written yet.
+        """Make a session object, without reading or writing anything.
 
         Args:
             session_id: The name of the session in the store.
-            store: As `treering.open` returns it. Closing this object does not close it.
-            session_settings: How many items to return if a call does not say it.
-            title: Of a new session.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            session_settings: How many items `get_items` returns if a call gives no limit.
+            title: The title of a new session.
         """
         settings = dict(session_settings) if isinstance(session_settings, Mapping) else session_settings
         self.session_id = session_id
@@ -80,14 +81,15 @@ class TreeringSession(Closable):
         self._opened: Session | None = None
         self._pid = os.getpid()
 
-    # what a runner calls
+    # methods that a runner calls
 
     async def get_items(self, limit: int | None = None, branch_id: str | None = None) -> list[TResponseInputItem]:
         """Return the history, the oldest item first.
 
         Args:
-            limit: Only so many of the newest items; by default what the settings say, or all. Less than 0: all.
-            branch_id: Of this branch; by default of the current one.
+            limit: How many of the newest items to return; by default the limit in the settings, or all. Less than 0:
+                all.
+            branch_id: The branch; by default the current one.
 
         Raises:
             UsageError: There is no such branch.
@@ -99,7 +101,7 @@ class TreeringSession(Closable):
         return cast("list[TResponseInputItem]", found)
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
-        """Record items at the end of the current branch; durable when it returns.
+        """Record items at the end of the current branch; they are durable when this returns.
 
         Raises:
             UsageError: A value cannot be stored exactly.
@@ -116,30 +118,30 @@ class TreeringSession(Closable):
         return cast("TResponseInputItem | None", await self._perform(history.pop))
 
     async def clear_session(self) -> None:
-        """Begin the current branch anew, without items.
+        """Empty the current branch.
 
-        The transcript keeps what was there. `Store.delete` deletes the session, and `Session.erase` what was said.
+        The transcript keeps its items. `Store.delete` deletes the session, and `Session.erase` removes messages.
         """
         await self._perform(history.clear)
 
     # a run that waits for an answer
 
     async def save_run_state(self, state: RunState[Any, Any]) -> None:
-        """Keep a run that was interrupted, for example by a call that a person has to approve."""
+        """Save a run that was interrupted, for example by a call that a person has to approve."""
         await self._perform(history.commit, {RUN_STATE: state.to_json()})
 
     async def load_run_state(self, agent: Agent[Any], **options: Any) -> RunState[Any, Any] | None:
-        """Return the run that was kept last on the current branch; None if there is none.
+        """Return the run that was saved last on the current branch; None if there is none.
 
         Args:
-            agent: The agent with which it began.
-            options: As for `RunState.from_json`.
+            agent: The agent with which the run began.
+            options: Options of `RunState.from_json`.
         """
         found = await self._perform(history.state, RUN_STATE)
         return None if found is None else await RunState.from_json(agent, found, **options)
 
     async def clear_run_state(self) -> None:
-        """Forget the run that was kept: it was continued."""
+        """Remove the saved run of the current branch; call this once the run was continued."""
         await self._perform(history.drop_state, RUN_STATE)
 
     # branches
@@ -149,7 +151,7 @@ class TreeringSession(Closable):
 
         Args:
             turn_number: A turn of the current branch, from 1 on.
-            branch_name: Not used before; by default one is made.
+            branch_name: A name that was not used before; by default one is made.
 
         Returns:
             The name of the branch.
@@ -163,10 +165,10 @@ class TreeringSession(Closable):
         return await self._perform(history.branch, turn_number, branch_name, otherwise=made)
 
     async def create_branch_from_content(self, search_term: str, branch_name: str | None = None) -> str:
-        """Make a branch that ends before the first turn in which the user said something; see `find_turns_by_content`.
+        """Make a branch that ends before the first turn that contains a text; see `find_turns_by_content`.
 
         Raises:
-            UsageError: The user did not say that, or the name is empty or was used.
+            UsageError: No user message contains the text, or the name is empty or was used.
         """
         found = await self.find_turns_by_content(search_term)
         if not found:
@@ -185,8 +187,8 @@ class TreeringSession(Closable):
         """Delete a branch. Its items stay in the transcript, and its name is not used again.
 
         Args:
-            branch_id: Not `main`.
-            force: If it is the current one, continue on `main`.
+            branch_id: The branch; not `main`.
+            force: Delete it even if it is the current branch, and continue on `main`.
 
         Raises:
             UsageError: There is no such branch, or it cannot be deleted.
@@ -201,8 +203,8 @@ class TreeringSession(Closable):
         """Return the branches that have items, the oldest first.
 
         Returns:
-            Of each `branch_id`, `message_count`, `user_turns`, `is_current`, and `created_at`, when its first item was
-            recorded.
+            For each branch `branch_id`, `message_count`, `user_turns`, `is_current`, and `created_at`, the time at
+            which its first item was recorded.
         """
         found = []
         for branch in await self._perform(history.branches):
@@ -223,7 +225,8 @@ class TreeringSession(Closable):
         """Return what the user said in each turn of a branch, by default of the current one.
 
         Returns:
-            Of each turn `turn`, `content`, its beginning, `full_content`, `timestamp`, and `can_branch`, which is true.
+            For each turn `turn`, `content` (its beginning), `full_content`, `timestamp`, and `can_branch`, which is
+            always true.
 
         Raises:
             UsageError: There is no such branch.
@@ -231,10 +234,10 @@ class TreeringSession(Closable):
         return [_row_of(each) for each in await self._turned(branch_id) if each.begins]
 
     async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the turns in which the user said something, whether in capitals or not.
+        """Return the turns whose user message contains a text, in upper or lower case.
 
         Returns:
-            As `get_conversation_turns`, with all of `content`.
+            The same fields as `get_conversation_turns`, with the whole text in `content`.
 
         Raises:
             UsageError: There is no such branch.
@@ -245,7 +248,7 @@ class TreeringSession(Closable):
         return [_row_of(each, whole=True) for each in found]
 
     async def get_conversation_by_turns(self, branch_id: str | None = None) -> dict[int, list[dict[str, str | None]]]:
-        """Return of each turn the `type` and `tool_name` of its items.
+        """Return, by turn, the `type` and `tool_name` of each of its items.
 
         Raises:
             UsageError: There is no such branch.
@@ -257,7 +260,7 @@ class TreeringSession(Closable):
         return found
 
     async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str | None, int, int]]:
-        """Return the tools that were called: name, how often in a turn, and the turn.
+        """Return the tools that were called: the name, the number of calls in a turn, and the turn.
 
         Raises:
             UsageError: There is no such branch.
@@ -269,12 +272,12 @@ class TreeringSession(Closable):
     async def store_run_usage(self, result: RunResultBase) -> None:
         """Record what a run cost, as the cost of the newest turn of the current branch.
 
-        It is in the sums of the session as well: see `treering.Session.usage`.
+        The cost is included in the sums of the session: see `treering.Session.usage`.
         """
         await self._perform(usage.store, _usage_of(result.context_wrapper.usage))
 
     async def get_session_usage(self, branch_id: str | None = None) -> dict[str, int] | None:
-        """Return the sums over the turns of a branch, by default of all branches; None if nothing was stored."""
+        """Return the cost of all turns of a branch, by default of all branches; None if no cost was stored."""
         told = await self._perform(usage.of_branches, branch_id)
         rows = [row for each in told.values() for row in each.values()]
         if not rows:
@@ -284,7 +287,10 @@ class TreeringSession(Closable):
     async def get_turn_usage(
         self, user_turn_number: int | None = None, branch_id: str | None = None
     ) -> list[dict[str, Any]] | dict[str, Any]:
-        """Return what each turn of a branch cost; of one turn an object, which is empty if nothing was stored."""
+        """Return a list with the cost of each turn of a branch.
+
+        With `user_turn_number`, return the cost of that turn as a dict, which is empty if no cost was stored.
+        """
         branch = branch_id if branch_id is not None else await self._perform(history.current)
         of_turns = (await self._perform(usage.of_branches, branch)).get(branch, {})
         if user_turn_number is not None:
@@ -294,7 +300,7 @@ class TreeringSession(Closable):
     # open and close
 
     def close(self) -> None:
-        """Write a card that covers everything. The session is opened again if it is used."""
+        """Write a card that covers all records, and close the session. A later call opens it again."""
         with self._lock:
             opened, self._opened = self._opened, None
             if opened is not None:
@@ -313,7 +319,7 @@ class TreeringSession(Closable):
             try:
                 return work(self._session())
             except SessionDeletedError:
-                self._opened = None  # and begin again: the session is another one now
+                self._opened = None  # and try again: the name may stand for a new session now
                 return work(self._session())
 
     def _session(self) -> Session:
@@ -326,10 +332,10 @@ class TreeringSession(Closable):
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
     ) -> Any:
-        """Return the newest items, and what replaces the last of them at once if nobody else added any.
+        """Return the newest items, with a function that replaces the last of them unless another writer added items.
 
-        `OpenAIResponsesCompactionSession` looks for a method of this name; sessions without it are cleared and filled
-        again. None where the SDK has no such thing, and for a subclass that may change what is stored.
+        `OpenAIResponsesCompactionSession` looks for a method of this name; it clears and refills sessions without it.
+        None if the SDK has no such class, and for a subclass that overrides `get_items` or `add_items`.
         """
         made = getattr(protocol, "_CompactionSnapshot", None)
         ours, own = TreeringSession, type(self)
@@ -356,7 +362,7 @@ def _row_of(each: turns.Turned, *, whole: bool = False) -> dict[str, Any]:
 
 
 def _time_of(node: str) -> str:
-    """When a node was recorded, as SQLite writes it."""
+    """Return the time at which a node was recorded, in the format of SQLite."""
     return datetime.fromtimestamp((time_of(node) or 0) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -1,7 +1,7 @@
 """Turns of a history: what a user said, and all that followed until the user spoke again.
 
-Rule 1: turns are counted along a branch from 1 on. Items before the first word of a user are turn 0.
-Source: what `AdvancedSQLiteSession` of openai-agents 0.24 calls turns, types and names of tools.
+Rule 1: turns are counted along a branch from 1 on. Items before the first message of a user are turn 0.
+Source: `AdvancedSQLiteSession` of openai-agents 0.24, for turns, types and names of tools.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Turned(NamedTuple):
 
     @property
     def begins(self) -> bool:
-        """Whether this is what the user said."""
+        """Whether this is a message of the user, with which a turn begins."""
         return self.item.get("role") == "user"
 
     @property
     def content(self) -> Any:
-        """What a message says."""
+        """The content of a message."""
         return self.item.get("content", "")
 
 
@@ -76,14 +76,14 @@ def start_of(history: Sequence[ContextItem], turn: int) -> int:
 
 
 def type_of(item: Mapping[str, Any]) -> str:
-    """Return the role of who spoke, or else the type of an item."""
+    """Return the role of a message of the user or the model, else the type of an item."""
     if item.get("role") in ("user", "assistant"):
         return str(item["role"])
     return str(item.get("type") or "other")
 
 
 def tool_of(item: Mapping[str, Any]) -> str | None:
-    """Return the name of the tool that an item calls, as far as it has one: with its server or namespace in front."""
+    """Return the name of the tool that an item calls, after that of its server or namespace; None if it has none."""
     kind, name = item.get("type"), item.get("name")
     if kind in _SEARCHES:
         return "tool_search"
@@ -97,7 +97,7 @@ def tool_of(item: Mapping[str, Any]) -> str | None:
 
 
 def _qualified(named: Sequence[str]) -> str:
-    """A namespace that only repeats the name of a tool says nothing."""
+    """Join a namespace and a name; a namespace that only repeats the name is left out."""
     return named[-1] if len(set(named)) == 1 else ".".join(named)
 
 
@@ -123,12 +123,12 @@ def texts_of(content: object) -> list[str]:
 
 
 def preview_of(content: object, *, whole: bool = False) -> str:
-    """Return what a message says as one text: the beginning, or all of it."""
+    """Return the content of a message as one text: its beginning, or all of it."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     short = not whole and len(text) > PREVIEW_CHARACTERS_MAX
     return text[:PREVIEW_CHARACTERS_MAX] + "..." if short else text
 
 
 def folded(text: str) -> str:
-    """Return a text in which Latin capitals are small letters: all that SQLite takes for the same."""
+    """Return a text with the letters A to Z in lower case: SQLite ignores the case of no other letters."""
     return text.translate(_SMALL)

@@ -1,4 +1,4 @@
-"""What the turns of a history cost: notes about the items with which they begin, as protocols without I/O."""
+"""The cost of the turns of a history: notes about the first items of turns, as protocols without I/O."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ DETAILS: Final = ("input_tokens_details", "output_tokens_details")
 _KIND: Final = "usage"
 _BRANCH: Final = "branch"
 _SUMS: Final = {"requests": "requests", "input_tokens": "input", "output_tokens": "output", "total_tokens": "total"}
-"""By name in the SDK: the name in the sums of a session, see `Session.record_usage`."""
+"""The name of a number in the sums of a session, by its name in the SDK; see `Session.record_usage`."""
 
 
 def store(writer: Writer, usage: Mapping[str, Any]) -> Steps[None]:
-    """Record what the newest turn of the current branch cost; nothing if there is no turn.
+    """Record the cost of the newest turn of the current branch; do nothing if there is no turn.
 
     Args:
         writer: The session.
-        usage: By the names in `NUMBERS` and `DETAILS`.
+        usage: The cost, by the names in `NUMBERS` and `DETAILS`.
     """
     yield from writer.look()
     starts = yield from _starts(writer, writer.position.head)
@@ -39,11 +39,11 @@ def store(writer: Writer, usage: Mapping[str, Any]) -> Steps[None]:
 
 
 def of_branches(writer: Writer, branch: str | None = None) -> Steps[dict[str, dict[int, dict[str, Any]]]]:
-    """What turns cost, by branch and turn; of several figures for a turn the last one counts.
+    """Read the cost of turns, by branch and turn; if a turn has several notes, the last one counts.
 
     Args:
         writer: The session.
-        branch: Only this one.
+        branch: The only branch to read; by default all.
     """
     yield from writer.look()
     told: dict[tuple[str, str | None], dict[str, Any]] = {}
@@ -60,7 +60,7 @@ def of_branches(writer: Writer, branch: str | None = None) -> Steps[dict[str, di
 
 
 def _starts(writer: Writer, branch: str) -> Steps[dict[int, str]]:
-    """The node of the first item of each turn."""
+    """Return the node of the first item of each turn."""
     starts: dict[int, str] = {}
     for each in turned((yield from items_at(writer, branch))):
         starts.setdefault(each.turn, each.node)
@@ -68,7 +68,7 @@ def _starts(writer: Writer, branch: str) -> Steps[dict[int, str]]:
 
 
 def _parts(usage: Mapping[str, Any]) -> dict[str, int]:
-    """Parts of the numbers that are sums of a session as well."""
+    """Return the cached and reasoning tokens, which a session also sums."""
     told, said = (fields_of(usage.get(name)) for name in DETAILS)
     parts = {"cache_read": told.get("cached_tokens"), "reasoning": said.get("reasoning_tokens")}
     return {name: number for name, number in parts.items() if isinstance(number, int)}

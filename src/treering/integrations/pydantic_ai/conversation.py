@@ -1,8 +1,9 @@
-"""The messages of conversations in one session of Treering, and histories of them: protocols without I/O.
+"""Messages of conversations, and histories of them, in one session of Treering: protocols without I/O.
 
-Rule 1: a message is a node whose id is a digest of what it says. So each is stored once, for all histories.
-Rule 2: a history is the context of a checkpoint: the ids of its messages, recorded as what differs from the one before.
-Rule 3: a history is recorded behind what others recorded until then, and replaces none of theirs.
+Rule 1: a message is a node whose id is a digest of its payload. So each message is stored once, for all histories.
+Rule 2: a history is the context of a checkpoint: the ids of its messages, recorded as differences from the checkpoint
+before.
+Rule 3: a history is recorded after the records of other writers, and replaces no history of theirs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from treering.transcript.node import Draft
 Payload = Mapping[str, Any]
 """A message as `ModelMessagesTypeAdapter` dumps it to JSON."""
 MARK: Final = "pydantic_ai"
-"""What cards tell about the framework is under this name, and so are our keys."""
+"""The field of cards with facts of the framework, and the prefix of all keys of the state."""
 _ORDINARY: Final = str.maketrans("-_", "+/")
 _ROLES: Final = {"request": "user", "response": "assistant"}
 
@@ -37,7 +38,7 @@ class Message(NamedTuple):
 
 
 def named(history: Sequence[Payload]) -> list[Message]:
-    """Return the messages of a history with their ids; one that comes twice has two.
+    """Return the messages of a history with their ids; a message that occurs twice gets two ids.
 
     Raises:
         UsageError: A value cannot be stored.
@@ -52,7 +53,7 @@ def named(history: Sequence[Payload]) -> list[Message]:
 
 
 def message_in(payload: Any) -> Any:
-    """Return what `ModelMessagesTypeAdapter` takes for a payload; also for one that was erased, or amended to text."""
+    """Return the form of a payload that `ModelMessagesTypeAdapter` reads, also if it was erased or amended to text."""
     if not isinstance(payload, dict) or "kind" in payload:
         return payload
     content = payload.get("content")
@@ -63,7 +64,7 @@ def message_in(payload: Any) -> Any:
 
 
 def _in_base64(value: Any) -> Any:
-    """The same with bytes in ordinary base64, which is stored apart as bytes; the framework dumps that for URLs."""
+    """Return a value with its bytes in standard base64, which is stored as blobs; the framework's is URL-safe."""
     if isinstance(value, list):
         return [*map(_in_base64, value)]
     if not isinstance(value, dict):
@@ -77,7 +78,7 @@ class Conversation(SharedSession):
     """Reads and records histories of one session."""
 
     def keep(self, recording: Recording, history: Sequence[Message], change: Change) -> Steps[None]:
-        """Add the messages that are new, and a checkpoint that shows the history, to what is recorded."""
+        """Add the new messages, and a checkpoint whose context is the history, to a recording."""
         state, wanted = self.writer.replica.state, [each.id for each in history]
         shown = {item.node: item for item in state.context.items}
         others = [name for name in wanted if name not in shown]
@@ -98,7 +99,7 @@ class Conversation(SharedSession):
         recording.keep(change)
 
     def histories(self, checkpoints: Sequence[Checkpoint]) -> Steps[list[list[Any]]]:
-        """The messages that some checkpoints show; what several of them show is read once."""
+        """Read the histories of some checkpoints; messages that several of them share are read once."""
         nodes = dict.fromkeys(item for each in checkpoints for item in each.context.items)
         shown, content = Context(tuple(nodes)), self.writer.content
         state = self.writer.replica.state

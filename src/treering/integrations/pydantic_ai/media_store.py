@@ -1,7 +1,7 @@
 """A media store for the harness of Pydantic AI, in parcels of a store.
 
-A parcel is named by the digest of its bytes, and holds a line of facts and then the bytes. The first one stays: putting
-the same bytes again changes nothing.
+A parcel is named by the digest of its bytes, and holds a line of facts and then the bytes. Putting the same bytes again
+changes nothing: the facts of the first call are kept.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class TreeringMediaStore:
     """Keeps images, audio and large texts by the digest of their bytes, each once, at most 256 MiB large."""
 
     def __init__(self, store: Store | AsyncStore, *, public_url: PublicUrlResolver | None = None) -> None:
-        """Nothing is read or written yet.
+        """Make a media store, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it.
-            public_url: Returns a URL at which a model can fetch them, if there is one.
+            store: The store, from `treering.open`.
+            public_url: A function that returns a URL at which a model can fetch the bytes, or None.
         """
         self._place = store.place
         self._public_url = public_url
 
     async def put(self, data: bytes, *, context: MediaContext = _NOTHING) -> str:
-        """Store bytes, and what is said of them, unless they are stored; return their URI. Durable when it returns.
+        """Store bytes with their metadata, unless they are stored, and return their URI; durable when this returns.
 
         Raises:
             treering.UsageError: There are more than 256 MiB.
-            treering.UnavailableError: The store did not answer; they may be stored. Put them again.
+            treering.UnavailableError: The store did not answer; the bytes may be stored. Put them again.
         """
         uri = media_uri_for(data)
         facts = {"media_type": context.media_type, "filename": context.filename, "metadata": dict(context.metadata)}
@@ -61,13 +61,13 @@ class TreeringMediaStore:
         """Return the bytes of a URI.
 
         Raises:
-            FileNotFoundError: They are not stored here.
-            treering.CorruptError: They are not those that were stored.
+            FileNotFoundError: The bytes are not in this store.
+            treering.CorruptError: The bytes in the store are not the bytes that were put.
         """
         return (await self._read(uri))[1]
 
     async def exists(self, uri: str, *, context: MediaContext = _NOTHING) -> bool:  # noqa: ARG002
-        """Tell whether the bytes of a URI are stored; reads none of them."""
+        """Tell whether the bytes of a URI are stored, without reading them."""
         digest = parse_media_uri(uri)
         return await self._perform(lambda place: _exists(place, digest))
 
@@ -80,10 +80,10 @@ class TreeringMediaStore:
         return await found if inspect.isawaitable(found) else found
 
     async def get_metadata(self, uri: str, *, context: MediaContext = _NOTHING) -> Mapping[str, str]:  # noqa: ARG002
-        """Return the metadata with which they were put first.
+        """Return the metadata with which the bytes of a URI were first put.
 
         Raises:
-            FileNotFoundError: They are not stored here.
+            FileNotFoundError: The bytes are not in this store.
         """
         metadata: dict[str, str] = json.loads((await self._read(uri))[0])["metadata"]
         return metadata

@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 class HistorySession(Conversation):
-    """One history, and which one the caller saw."""
+    """One history, and the version of it that the caller has seen."""
 
     seen: str | None = None
-    """The checkpoint that the caller loaded or saved last; None: there was none."""
+    """The checkpoint that the caller loaded or saved last; None if there was none."""
 
     def load(self) -> Steps[list[Any]]:
-        """The history as it is now; empty if there is none."""
+        """Read the history as it is now; empty if there is none."""
         self.seen = None
         if not (yield from self.look()):
             return []
@@ -40,7 +40,7 @@ class HistorySession(Conversation):
         return [message_in(each.message) for each in self.writer.content.messages(state.context, state.lines)]
 
     def save(self, history: Sequence[Message]) -> Steps[None]:
-        """Record the history as it is to be from now on, in one append."""
+        """Replace the history, in one append."""
         yield from self._be_ready()
         recording = yield from self.writer.appender.write(partial(self._plan, history))
         self.seen = recording.made.id if recording.made is not None else None
@@ -61,18 +61,18 @@ class HistorySession(Conversation):
 
 
 class TreeringMessageHistory(Closable):
-    """Keeps the messages of one conversation: what `Agent.run` takes as `message_history`.
+    """Keeps the messages of one conversation, which `Agent.run` takes as `message_history`.
 
-    Each message is stored once. A history that leaves messages out, as after a compaction, is what is loaded next; what
-    was said before stays in the session.
+    Each message is stored once. If a saved history leaves messages out, as after a compaction, `load` returns it
+    without them; the messages stay in the session.
     """
 
     def __init__(self, store: Store | AsyncStore, session: str) -> None:
-        """Nothing is read or written yet.
+        """Make a message history, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            session: Name of the session in the store.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            session: The name of the session in the store.
         """
         self.session = session
         place = store.place
@@ -81,14 +81,14 @@ class TreeringMessageHistory(Closable):
         )
 
     async def load(self) -> list[ModelMessage]:
-        """Return the history as it is now, also if another process saved it; empty if there is none."""
+        """Return the newest history, even if another process saved it; empty if there is none."""
         return _messages(await self._sessions.aside(self._use, lambda session: session.load()))
 
     async def save(self, messages: Sequence[ModelMessage]) -> None:
-        """Record the history as it is to be from now on: durable when it returns, in one append.
+        """Replace the history, in one append; it is durable when this returns.
 
         Args:
-            messages: All of it, as `result.all_messages()` returns it.
+            messages: The whole history, from `result.all_messages()`.
 
         Raises:
             treering.HeadMovedError: Another process saved the history since this object loaded or saved it.
@@ -98,16 +98,16 @@ class TreeringMessageHistory(Closable):
         await self._sessions.aside(self._use, lambda session: session.save(history))
 
     def load_sync(self) -> list[ModelMessage]:
-        """As `load`, for blocking code."""
+        """Do the same as `load`, for blocking code."""
         return _messages(self._use(lambda session: session.load()))
 
     def save_sync(self, messages: Sequence[ModelMessage]) -> None:
-        """As `save`, for blocking code."""
+        """Do the same as `save`, for blocking code."""
         history = _named(messages)
         self._use(lambda session: session.save(history))
 
     def close(self) -> None:
-        """Bring the card of the session up to date. Load the history again before you go on."""
+        """Bring the card of the session up to date. Load the history again before the next `save`."""
         self._sessions.close()
 
     def _use(self, work: Callable[[HistorySession], Job[T]]) -> T:

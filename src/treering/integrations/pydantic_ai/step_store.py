@@ -30,20 +30,20 @@ _OUTCOMES: Final = {"started": None, "completed": "done", "failed": "failed"}
 class TreeringStepStore(Closable):
     """Keeps events, snapshots and tool effects of runs: pass it as `StepPersistence(store=...)`.
 
-    All runs of a step store are in one session, which holds each message once; give each conversation a step store of
-    its own name. Several processes may use one at a time, and what all record is kept.
+    All runs of a step store are in one session, which holds each message once; give each conversation a step store with
+    its own name. Several processes may use one step store at the same time, and the records of all of them are kept.
     """
 
     def __init__(
         self, store: Store | AsyncStore, name: str = NAME, *, max_snapshots_per_run: int | None = None
     ) -> None:
-        """Nothing is read or written yet.
+        """Make a step store, without reading or writing anything.
 
         Args:
-            store: As `treering.open` returns it. Closing this object does not close it.
-            name: Of the session in the store.
-            max_snapshots_per_run: How many snapshots of a run to list, at least 1, besides the newest complete one; by
-                default all. They share their messages, so more of them cost little.
+            store: The store, from `treering.open`. Closing this object does not close the store.
+            name: The name of the session in the store.
+            max_snapshots_per_run: How many of a run's newest snapshots to keep, at least 1; by default all. The newest
+                complete snapshot is always kept. Snapshots share their messages, so more of them cost little.
 
         Raises:
             ValueError: `max_snapshots_per_run` is less than 1, or no integer.
@@ -60,19 +60,19 @@ class TreeringStepStore(Closable):
         )
 
     async def register_run(self, record: RunRecord) -> None:
-        """Record what a run is; one of the same id is replaced."""
+        """Record the description of a run, which replaces an earlier one of the same run."""
         plain = _RUN.dump_python(record, mode="json")
         await self._perform(lambda session: session.register(record.run_id, plain))
 
     async def get_run(self, *, run_id: str) -> RunRecord | None:
-        """Return what a run is; None if it was not registered."""
+        """Return the description of a run; None if it was not registered."""
         plain = await self._perform(lambda session: session.run(run_id))
         return None if plain is None else _RUN.validate_python(plain)
 
     async def list_runs(
         self, *, parent_run_id: str | None = None, conversation_id: str | None = None
     ) -> list[RunRecord]:
-        """Return the runs that match, by the time at which they started."""
+        """Return the runs that match, ordered by the time at which they started."""
         runs = [_RUN.validate_python(plain) for plain in await self._perform(lambda session: session.runs())]
         return sorted(
             (
@@ -84,7 +84,7 @@ class TreeringStepStore(Closable):
         )
 
     async def append_event(self, event: StepEvent) -> None:
-        """Record an event, once for each idempotency key of a run: durable when it returns."""
+        """Record an event, once for each idempotency key of a run; it is durable when this returns."""
         plain = _EVENT.dump_python(event, mode="json")
         await self._perform(lambda session: session.add_event(event.run_id, plain, event.idempotency_key))
 
@@ -93,9 +93,9 @@ class TreeringStepStore(Closable):
         return list(map(_EVENT.validate_python, await self._perform(lambda session: session.events(run_id))))
 
     async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
-        """Record a snapshot, once for each idempotency key of a run: durable when it returns, in one append.
+        """Record a snapshot in one append, once for each idempotency key of a run; it is durable when this returns.
 
-        What is stored are the messages that no snapshot had yet, and how the history differs from the last one.
+        The append stores the messages that no snapshot had yet, and the differences from the last history.
 
         Raises:
             treering.UsageError: A message holds a value that cannot be stored.
@@ -127,10 +127,10 @@ class TreeringStepStore(Closable):
         )
 
     async def record_tool_effect(self, record: ToolEffectRecord) -> None:
-        """Record what became of a call of a tool: durable when it returns. The last word counts.
+        """Record the status of a tool call; it is durable when this returns. The last status counts.
 
         Raises:
-            treering.UsageError: The record of a call that began is larger than 8 KiB, or too many calls began.
+            treering.UsageError: The record of a started call is larger than 8 KiB, or too many calls are unresolved.
         """
         plain, outcome = _EFFECT.dump_python(record, mode="json"), _OUTCOMES[record.status]
         await self._perform(
@@ -138,12 +138,12 @@ class TreeringStepStore(Closable):
         )
 
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
-        """Return what was recorded last of a call; None if there is nothing."""
+        """Return the last recorded status of a tool call; None if there is none."""
         plain = await self._perform(lambda session: session.effect(run_id, tool_call_id))
         return _EFFECT.validate_python(plain) if plain else None
 
     async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
-        """Return the calls of a run that began and whose end is not recorded: after a kill, they may have been made."""
+        """Return the started calls of a run without a recorded end: if a process was killed, they may have run."""
         found = await self._perform(lambda session: session.unresolved())
         return [record for plain in found if plain and (record := _EFFECT.validate_python(plain)).run_id == run_id]
 

@@ -1,10 +1,10 @@
-"""What the harness records of runs, in one session of Treering: protocols without I/O.
+"""The records of the harness about runs, in one session of Treering: protocols without I/O.
 
 Rule 1: a snapshot is a checkpoint: its history is the context, and the rest of it a key of the state. Its metadata name
 the run by a digest, so that snapshots of a run are found in the skeletons of the session.
-Rule 2: events are notes, and what became of tool calls are effects: neither changes the state.
-Rule 3: an idempotency key of an event makes the id of its note. Those of snapshots are remembered as the harness does:
-the highest number that keys of a run began with, and the keys with that number.
+Rule 2: events are notes, and tool calls are effects: neither changes the state.
+Rule 3: the id of an event's note is made from its idempotency key. Keys of snapshots are remembered in the way of the
+harness: the highest number with which keys of a run began, and the keys with that number.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 SNAPSHOT: Final = f"{MARK}/snapshot"
-"""The key with the facts about the snapshot that was saved last."""
+"""The key of the facts about the snapshot that was saved last."""
 EVENT: Final = f"{MARK}_event"
-"""Kind of the notes that are events."""
+"""The kind of the notes that are events."""
 _RUN: Final = f"{MARK}/run/"
 _KEYS: Final = f"{MARK}/keys/"
 PAGE: Final = 32  # checkpoints to look at first for the newest of a run; then all
@@ -40,7 +40,7 @@ Facts = dict[str, Any]
 
 
 class Saved(NamedTuple):
-    """A snapshot as the session lists it."""
+    """A snapshot, from the skeletons of the session."""
 
     checkpoint: str
     complete: bool
@@ -49,7 +49,7 @@ class Saved(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A snapshot as it is read."""
+    """A snapshot with its history."""
 
     facts: Facts
     history: list[Any]
@@ -61,17 +61,17 @@ class StepSession(Conversation):
     # runs
 
     def register(self, run: str, record: Facts) -> Steps[None]:
-        """Record what a run is; one of the same id is replaced."""
+        """Record the description of a run, which replaces an earlier one of the same run."""
         yield from self._write(partial(self._plan_state, {_RUN + run: record}))
 
     def runs(self) -> Steps[list[Facts]]:
-        """What all runs are, in the order of their ids."""
+        """Read the descriptions of all runs, in the order of their ids."""
         if not (yield from self.look()):
             return []
         return [fields_of(values.decode(raw)) for key, raw in sorted(self._keys.items()) if key.startswith(_RUN)]
 
     def run(self, run: str) -> Steps[Facts | None]:
-        """What a run is; None if it was not registered."""
+        """Read the description of a run; None if it was not registered."""
         yield from self.look()
         raw = self._keys.get(_RUN + run)
         return None if raw is None else fields_of(values.decode(raw))
@@ -79,13 +79,13 @@ class StepSession(Conversation):
     # events
 
     def add_event(self, run: str, event: Facts, key: str | None) -> Steps[None]:
-        """Record an event, unless one of this key is recorded."""
+        """Record an event, unless an event with this key is recorded."""
         name = None if key is None else f"event:{_digest(run)}:{_digest(key)}"
         draft = Draft(type="note", kind=EVENT, id=name, brief={"run": _digest(run)}, payload=event)
         yield from self._write(partial(self._plan_event, draft))
 
     def events(self, run: str) -> Steps[list[Facts]]:
-        """The events of a run, in the order in which they were recorded."""
+        """Read the events of a run, in the order in which they were recorded."""
         if not (yield from self.look()):
             return []
         replica, wanted = self.writer.replica, _digest(run)
@@ -100,11 +100,11 @@ class StepSession(Conversation):
     def save(
         self, run: str, facts: Facts, history: Sequence[Message], *, key: str | None, keep: int | None
     ) -> Steps[None]:
-        """Record a snapshot: durable when it returns, with what it replaces, in one append."""
+        """Record a snapshot, and the removal of those that it replaces, in one append; durable when this returns."""
         yield from self._write(partial(self._plan_save, run, facts, history, key, keep))
 
     def newest(self, run: str, *, interrupted: bool) -> Steps[Snapshot | None]:
-        """The snapshot of a run that was saved last, without `interrupted` the last complete one."""
+        """Read the snapshot of a run that was saved last; without `interrupted`, the last complete one."""
         if not (yield from self.look()):
             return None
         yield from self._stand()
@@ -118,7 +118,7 @@ class StepSession(Conversation):
         return None
 
     def every(self, run: str, *, interrupted: bool) -> Steps[list[Snapshot]]:
-        """All snapshots of a run, in the order in which they were saved."""
+        """Read the snapshots of a run, in the order of saving; without `interrupted`, only the complete ones."""
         if not (yield from self.look()):
             return []
         yield from self._stand()
@@ -126,13 +126,13 @@ class StepSession(Conversation):
         return [each for each in (yield from self._load_if_there(wanted)) if each is not None]
 
     def _of(self, run: str, limit: int | None = None) -> Steps[list[Saved]]:
-        """The snapshots of a run among the newest checkpoints."""
+        """List the snapshots of a run among the newest `limit` checkpoints."""
         infos: list[CheckpointInfo] = yield from self.writer.replica.ask(lambda look: look.checkpoints(limit=limit))
         found = (_saved(run, info.id, info.metadata) for info in infos)
         return [each for each in found if each is not None]
 
     def _load_if_there(self, wanted: Sequence[Saved]) -> Steps[list[Snapshot | None]]:
-        """Snapshots of a list; one that another writer removed after it was listed is None."""
+        """Read the listed snapshots; None for each that another writer removed after it was listed."""
         try:
             checkpoints = yield from self.writer.content.load_checkpoints([each.checkpoint for each in wanted])
         except NotFoundError:
@@ -154,7 +154,7 @@ class StepSession(Conversation):
     # effects
 
     def record_effect(self, run: str, call: str, record: Facts, *, outcome: str | None) -> Steps[None]:
-        """Record what became of a call: None if it only began; the last word counts."""
+        """Record the status of a tool call; `outcome` is None if it only started. The last status counts."""
         yield from self._be_ready()
         key, found = yield from self._last_effect(run, call)
         if outcome is None and found is not None and not found.is_resolved:
@@ -170,20 +170,20 @@ class StepSession(Conversation):
             yield from effects.end_effect(self.writer, key, record)
 
     def effect(self, run: str, call: str) -> Steps[Facts | None]:
-        """What was recorded last of a call; None if there is nothing."""
+        """Read the last recorded status of a tool call; None if there is none."""
         if not (yield from self.look()):
             return None
         _, found = yield from self._last_effect(run, call)
         return None if found is None else _told(found)
 
     def unresolved(self) -> Steps[list[Facts]]:
-        """What was recorded last of the calls of all runs that began and did not end."""
+        """Read the last status of each call, of all runs, that started and did not end."""
         if not (yield from self.look()):
             return []
         return [_told(each) for each in (yield from effects.unresolved_effects(self.writer))]
 
     def _last_effect(self, run: str, call: str) -> Steps[tuple[str, Effect | None]]:
-        """The last effect of a call, and its key; if it has ended, the key of the next one."""
+        """Find the last effect of a call, and its key; if the effect has ended, the key of the next one."""
         number, last = 1, None
         while True:
             key = _effect_key(run, call, number)
@@ -254,7 +254,7 @@ def _saved(run: str, checkpoint: str, metadata: Mapping[str, object]) -> Saved |
 
 
 def _number_of(key: str) -> int | None:
-    """The number that a key of the harness begins with."""
+    """Return the number with which a key of the harness begins; None if there is none."""
     first, colon, _ = key.partition(":")
     return int(first) if colon and first.isascii() and first.isdigit() else None
 
@@ -267,7 +267,7 @@ def _was_saved(key: str, number: int | None, remembered: Mapping[str, Any], save
 
 
 def _outside(saved: Sequence[Saved], *, complete: bool, keep: int) -> Sequence[Saved]:
-    """The snapshots that go when one more is saved: all but the newest ones, and the newest complete one."""
+    """Return the snapshots to remove when one more is saved: all but the newest ones and the newest complete one."""
     old, window = (saved[: 1 - keep], saved[1 - keep :]) if keep > 1 else (saved, ())
     if complete or any(each.complete for each in window):
         return old

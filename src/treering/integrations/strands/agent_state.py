@@ -1,4 +1,4 @@
-"""The state of an agent besides its messages, as state of a session: one value per key, so only changes are written."""
+"""The state of an agent, except its messages, as state of a session: one value per key, so only changes are written."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _FIELDS: Final[Mapping[str, object]] = {
     "interrupt_state": {"interrupts": {}, "context": {}, "activated": False},
     "model_state": {},
 }
-"""Fields of a snapshot that are stored under our own keys, with the value of a field that is not stored."""
+"""Fields of a snapshot that are stored under keys of this integration, with the default that is not stored."""
 SCOPE: Final = "agent"
 SCHEMA: Final = "1.0"
 
 
 class Known(NamedTuple):
-    """The state of an agent besides its messages."""
+    """The state of an agent, without its messages."""
 
     state: dict[str, bytes]
-    """By key of the session's state, encoded."""
+    """Encoded values by key of the session's state."""
     manager: bytes | None
-    """State of the conversation manager, encoded; None: the agent has none."""
+    """Encoded state of the conversation manager; None if the agent has none."""
 
 
 class Stash(NamedTuple):
     """Content that a context manager offloaded, and shows again when the model asks for it."""
 
     entries: Mapping[str, object] = {}
-    """By reference; empty if another storage keeps it."""
+    """The content by reference; empty if another storage keeps it."""
     elsewhere: str = ""
-    """The kind of the durable storage that keeps the content, if one does."""
+    """The kind of the durable storage that keeps the content instead; empty if there is none."""
 
 
 NO_STASH: Final = Stash()
@@ -71,12 +71,12 @@ def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
 
 
 def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]) -> Snapshot:
-    """The snapshot to load into an agent, without the state of its conversation manager.
+    """Return the snapshot to load into an agent, without the state of its conversation manager.
 
     Args:
-        agent: Its fields are those of the snapshot.
-        state: Of the session.
-        messages: What the model sees.
+        agent: The agent, which determines the fields of the snapshot.
+        state: The session's state.
+        messages: The messages that the model sees.
     """
     data: dict[str, Any] = {"messages": messages, "state": application_state(state)}
     fields = agent.take_snapshot(preset="session", exclude=["messages"]).data
@@ -85,27 +85,27 @@ def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]
 
 
 def application_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of the application, without keys of Strands."""
+    """Return the state of the application, without keys of Strands."""
     return {name: unkept(value) for key, value in state.items() if (name := outward(key)) is not None}
 
 
 def is_interrupted(state: Mapping[str, Any]) -> bool:
-    """Whether calls of the last message wait for an answer to an interrupt."""
+    """Tell whether calls of the last message wait for an answer to an interrupt."""
     found = unkept(state.get(OURS + "interrupt_state"))
     return isinstance(found, dict) and bool(found.get("activated"))
 
 
 def stash_keys(state: Iterable[str], names: Collection[str]) -> list[str]:
-    """Keys of the content that a context manager offloaded under some names; see `put_aside_as`."""
+    """Return the keys of the content that a context manager offloaded under some names; see `put_aside_as`."""
     return [key for key in state if key.startswith(STASH) and is_named(key[len(STASH) :], names)]
 
 
 def is_named(reference: str, names: Collection[str]) -> bool:
-    """Whether a reference is to content offloaded under one of these names."""
+    """Tell whether a reference is to content offloaded under one of these names."""
     return reference.rpartition("_")[0] in names
 
 
 def stash_of(state: Mapping[str, Any]) -> Stash:
-    """The content that a context manager had offloaded."""
+    """Return the content that a context manager offloaded."""
     entries = {key[len(STASH) :]: value for key, value in state.items() if key.startswith(STASH) and key != STASH}
     return Stash(entries, state.get(STASH, ""))

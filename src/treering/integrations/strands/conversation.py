@@ -1,19 +1,20 @@
 """The differences between an agent's list of messages and its recorded context, as nodes and a new context.
 
 Strands calls a hook for most added messages. It calls none when a sliding window shortens the list, when a summary is
-inserted, when tool results are shortened, or when users change the list. So the list is compared with what is recorded:
+inserted, when tool results are shortened, or when users change the list. So the list is compared with the recorded
+messages:
 
 | found in the list                       | becomes                                                           |
 |-----------------------------------------|-------------------------------------------------------------------|
 | a recorded message, as it was           | its node, named in the context                                    |
-| a recorded message, changed             | its node, with the message as it is now inside the context        |
+| a recorded message, changed             | its node, with the changed message inside the context             |
 | an unknown message at the end           | a new node                                                        |
-| an unknown message before a known one   | a new node, marked `injected`, named where it stands              |
-| nothing where a recorded message was    | nothing: the node stays in the transcript and leaves the context  |
+| an unknown message before a known one   | a new node, marked `injected`, named at its place in the context  |
+| no message in a recorded message's place| nothing: the node stays in the transcript and leaves the context  |
 
-Rule 1: a message is known by its `tracking_id`, never by its place.
-Rule 2: messages are copied before they are compared later: agents and plugins change them in place.
-Rule 3: a message is recorded whatever a tool put into it: what is nested too deep to be stored becomes JSON text there.
+Rule 1: a message is identified by its `tracking_id`, never by its place.
+Rule 2: messages are copied for later comparisons: agents and plugins change them in place.
+Rule 3: every message can be recorded: a value in it that is nested too deep to be stored becomes JSON text.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from treering import ContextItem, Draft
 from treering.format.nesting import fold
 
 INJECTED: Final = "injected"
-"""In the brief of a node: a conversation manager inserted the message; nobody said it."""
+"""The field of a node's brief that marks a message which a conversation manager inserted."""
 
 
 class Shown(NamedTuple):
-    """One message as the session shows it to the model."""
+    """One message that the session shows to the model."""
 
     node: str
     message: Message | None
-    """None: the message was erased, and the agent shows another one."""
+    """The message; None if it was erased and the agent shows another message in its place."""
 
     @property
     def tracking_id(self) -> str:
@@ -51,7 +52,7 @@ class Difference(NamedTuple):
 
     drafts: tuple[Draft, ...]
     context: tuple[ContextItem | str, ...] | None
-    """None: `drafts` were appended, and nothing else changed."""
+    """The new context; None if `drafts` are appended to the context and nothing else changed."""
     shown: tuple[Shown, ...]
     """The messages that the session shows afterwards."""
 
@@ -91,7 +92,7 @@ def difference(
 
 
 def _by_tracking_id(shown: Sequence[Shown]) -> Mapping[str, deque[Shown]]:
-    """The shown messages by tracking id, in order: a list may hold one message twice."""
+    """Return the shown messages by tracking id, in order: a list may hold one message twice."""
     known: defaultdict[str, deque[Shown]] = defaultdict(deque)
     for each in shown:
         known[each.tracking_id].append(each)
@@ -99,25 +100,25 @@ def _by_tracking_id(shown: Sequence[Shown]) -> Mapping[str, deque[Shown]]:
 
 
 def _free_name(name: str, used: set[str]) -> str:
-    """A name for a new node: the tracking id, if no node has it."""
+    """Return a name for a new node: the tracking id if no node has it, else a random one."""
     node = str(uuid.uuid4()) if name in used else name
     used.add(node)
     return node
 
 
 def draft_of(message: Message, node: str | None, *, injected: bool = False) -> Draft:
-    """The draft of a message."""
+    """Return the draft of a message."""
     brief: dict[str, object] | None = {INJECTED: True} if injected else None
     return Draft(role=str(message.get("role", "")), payload=fold(message), id=node, brief=brief)
 
 
 def tracking_id(message: Message) -> str:
-    """The tracking id of a message; empty if it has none yet."""
+    """Return the tracking id of a message; empty if it has none yet."""
     return message.get("tracking_id") or ""
 
 
 def name_all(messages: Sequence[Message]) -> list[str]:
-    """Give a tracking id to every message that has none, as Strands itself will; return those that were given."""
+    """Give a tracking id to every message that has none, as Strands itself does later; return the new ids."""
     given = []
     for message in messages:
         if not message.get("tracking_id"):
@@ -127,13 +128,13 @@ def name_all(messages: Sequence[Message]) -> list[str]:
 
 
 def put_aside_as(message: Message) -> set[str]:
-    """The names, followed by a number, under which context managers offload blocks of a message."""
+    """Return the names under which context managers offload blocks of a message, each with a number after the name."""
     answered = {block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block}
     return {tracking_id(message), *answered}
 
 
 def message_of(item: ContextItem) -> Message:
-    """A message as Strands expects it, also one that was erased or did not come from Strands."""
+    """Return a message in the form of Strands, also if it was erased or recorded by another program."""
     message: dict[str, Any] = dict(item.message) if isinstance(item.message, Mapping) else {"content": item.message}
     content = message.get("content")
     if not isinstance(content, list):

@@ -1,8 +1,8 @@
 """Sessions for agents in nodes of a graph or swarm, each linked with the session of the orchestrator.
 
-Strands allows no session manager for an agent in a node, so hooks record it. An orchestrator resets its agents: a node
-that runs again begins with an empty conversation. So each run is a branch, which begins where the agent's list of
-messages differs from the recorded one.
+Strands allows no session manager for an agent in a node, so hooks record the agent. An orchestrator resets its agents:
+a node that runs again begins with an empty conversation. So each run is a branch, which begins at the first difference
+between the agent's list of messages and the recorded messages.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from strands.types.content import Message
 
 TASK_CHARACTERS_MAX: Final = 200
-"""Of the task of a node, on the card of its session."""
+"""The most characters of a node's task on the card of its session."""
 
 
 class Above(Protocol):
-    """The orchestrator that a node is part of."""
+    """The orchestrator to which a node belongs."""
 
     @property
     def session(self) -> Session:
-        """Its session."""
+        """The orchestrator's session."""
 
     @property
     def worker(self) -> Worker:
-        """The thread that records in it."""
+        """The thread that records in that session."""
 
 
 class Node:
     """Records one agent while its orchestrator runs.
 
     Args:
-        store: Where its session is.
+        store: The store of its session.
         above: The orchestrator.
-        name: Of its session.
+        name: The name of its session.
         agent: The agent.
     """
 
@@ -67,11 +67,11 @@ class Node:
         agent.add_hook(self._on_invocation_ended, AfterInvocationEvent)
 
     def begin(self) -> None:
-        """The orchestrator starts; the prompt and the tools may have changed."""
+        """Listen to the agent: the orchestrator starts. The prompt and the tools may have changed."""
         self._listens, self._system = True, None
 
     def end(self) -> None:
-        """The orchestrator has finished."""
+        """Ignore the agent from now on: the orchestrator has finished."""
         self._listens = False
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Node:
         self._asked = copy.deepcopy(messages[-1]) if self._listens and messages else None
 
     async def _on_model_answered(self, event: AfterModelCallEvent) -> None:
-        """Erase a message that a guardrail redacted while the model answered: Strands calls no hook for that."""
+        """Erase a message that a guardrail redacted during the model's answer: Strands calls no hook for that."""
         asked, self._asked = self._asked, None
         if asked is None or self._recorder is None:
             return
@@ -106,7 +106,7 @@ class Node:
                 await self._worker.arun(recorder.end)
 
     def _facts(self) -> tuple[list[Any], Known, System]:
-        """The messages, state, prompt and tools of the agent now."""
+        """Return the current messages, state, prompt and tools of the agent."""
         agent = self._agent
         if self._system is None:
             self._system = System.of(agent.system_prompt_content, agent.tool_registry.get_all_tools_config())
@@ -122,14 +122,14 @@ class Node:
         self._recorder.add(message, messages, known, system, drawn=True)
 
     def _go_along(self, recorder: Recorder, before: set[str]) -> None:
-        """Move to the last recorded message that the agent still has, or to the place before the first one."""
+        """Move the head to the last recorded message that the agent still has, or before the first message."""
         shown = [each.node for each in recorder.shown]
         kept = [each.node for each in recorder.shown if each.tracking_id in before]
         if shown and (not kept or kept[-1] != shown[-1]):
             recorder.go(lambda session: session.checkout(kept[-1] if kept else None))
 
     def _opened(self) -> Session:
-        """The session of this node: the existing one, or a new one that is linked with that of the orchestrator."""
+        """Open the session of this node, or make a new one that is linked with the orchestrator's session."""
         try:
             return self._store.session(self._name, create=False, hold=False)
         except NotFoundError:

@@ -1,11 +1,11 @@
 """Graphs and swarms: their progress, and the conversations of their nodes, which Strands does not store.
 
-| Strands says                     | we do                                                                  | requests |
+| event of Strands                 | action of this module                                                  | requests |
 |----------------------------------|------------------------------------------------------------------------|----------|
 | an orchestrator was made         | load its state before an answer to an interrupt comes; write nothing   | 2 GET    |
-| a node or an invocation ended    | record what changed of its state, as a checkpoint                      | 0 or 1   |
-| an agent in a node spoke         | append that to the node's session, linked with the orchestrator's one  | 1        |
-| an agent in a node ended         | a checkpoint in the session of the node                                | 0 or 1   |
+| a node or an invocation ended    | record the changes of its state, as a checkpoint                       | 0 or 1   |
+| an agent in a node added messages| append each to the node's session, linked with the orchestrator's      | 1        |
+| an agent in a node ended         | record a checkpoint in the session of the node                         | 0 or 1   |
 
 Rule 1: states are copied on the event loop and recorded in that order, by one thread for each orchestrator: nodes that
 end at the same time cannot record an older state after a newer one.
@@ -45,9 +45,9 @@ class Orchestrators:
     """The graphs and swarms of one session manager.
 
     Args:
-        store: Where to keep them.
-        session_id: Of the manager.
-        options: For new sessions.
+        store: The store of their sessions.
+        session_id: The session id of the manager.
+        options: Options for new sessions.
     """
 
     def __init__(self, store: Store, session_id: str, options: OpenOptions) -> None:
@@ -59,14 +59,14 @@ class Orchestrators:
     def register_hooks(self, registry: HookRegistry) -> None:
         """Register the hooks that record."""
         registry.add_callback(MultiAgentInitializedEvent, self._on_initialized)
-        # Not at the begin of the invocation: that may still be refused for a wrong answer, and then no hook marks its
-        # end.
+        # Not at the beginning of the invocation: Strands may still refuse it for a wrong answer, and calls no hook at
+        # its end then.
         registry.add_callback(BeforeNodeCallEvent, self._on_node_begins)
         registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_invocation_ended)
 
     def initialize(self, source: MultiAgentBase) -> None:
-        """Load an orchestrator from its session, if there is one, and listen to its nodes.
+        """Load an orchestrator from its session, if that exists, and listen to its nodes.
 
         Raises:
             SessionException: Another orchestrator of this manager has the same id, the id holds a `/`, or the session
@@ -127,7 +127,7 @@ class Orchestrators:
 
 
 class _Kept:
-    """One orchestrator's session, the thread that records in it, and the state it is known to hold."""
+    """One orchestrator's session, the thread that records in it, and the state that is recorded in it."""
 
     def __init__(self, session: Session, worker: Worker) -> None:
         self.session = session
@@ -149,19 +149,19 @@ class _Kept:
         source.deserialize_state(found)
 
     def begin(self) -> None:
-        """The first node of an invocation is about to run."""
+        """Begin an invocation: its first node is about to run."""
         self.at_work = True
         for node in self.nodes:
             node.begin()
 
     def end(self) -> None:
-        """The invocation has ended."""
+        """End the invocation."""
         self.at_work = False
         for node in self.nodes:
             node.end()
 
     def save(self, state: Mapping[str, bytes]) -> None:
-        """Record the changes, with a checkpoint; nothing if there are none."""
+        """Record the changes, with a checkpoint; do nothing if there are none."""
         changed = {key: values.decode(value) for key, value in state.items() if self._known.get(key) != value}
         dropped = [key for key in self._known if key not in state]
         if changed or dropped:
@@ -170,7 +170,7 @@ class _Kept:
             self._known = dict(state)
 
     def close(self) -> None:
-        """Close the session, and those of the nodes."""
+        """Close the session, and the sessions of the nodes."""
         for node in self.nodes:
             node.close()
         self.worker.run(self.session.close)
@@ -178,14 +178,14 @@ class _Kept:
 
 
 def _copied(source: MultiAgentBase) -> dict[str, bytes]:
-    """A copy of an orchestrator's state: the objects in it change while it is recorded."""
+    """Return a copy of an orchestrator's state: the objects in it change while it is recorded."""
     return {key: values.encode(value) for key, value in orchestrator_state(source.serialize_state()).items()}
 
 
 def _agents_in(name: str, source: MultiAgentBase) -> Iterator[tuple[str, Agent]]:
-    """The agents in an orchestrator's nodes, nested ones included, with the names of their sessions.
+    """Yield the agents in an orchestrator's nodes, also in nested ones, with the names of their sessions.
 
-    A nested orchestrator with a session manager of its own records its nodes itself.
+    A nested orchestrator that has its own session manager records its nodes itself.
     """
     for node_id, node in getattr(source, "nodes", {}).items():
         executor, own = node.executor, node_session(name, node_id)

@@ -1,9 +1,8 @@
-"""One agent and its session: what is recorded when, and what is loaded. Calls block; see `worker`.
+"""Record one agent in its session, and load it from there. Calls block; see `worker`.
 
 Rule 1: the messages of the agent and of the session are compared, never counted. Changes for which Strands called no
 hook are recorded by the next call.
-Rule 2: the memory of what is recorded changes only after a durable append, so a failed append is repeated by the next
-one.
+Rule 2: a recorder notes records as recorded only after a durable append, so the next append repeats a failed one.
 Rule 3: loading writes nothing. Repairs change the messages of the agent, and are recorded by the next append.
 """
 
@@ -51,7 +50,7 @@ class System(NamedTuple):
 
     @classmethod
     def of(cls, prompt: object, tools: Collection[str]) -> System:
-        """Copy them; of tools whose description is not plain data, only the names."""
+        """Make it from a prompt and tools. If they are no plain data, keep the prompt's text and the tools' names."""
         try:
             digest = hashlib.sha256(values.encode([prompt, tools])).hexdigest()
         except UsageError:
@@ -63,11 +62,11 @@ class Loaded(NamedTuple):
     """The messages and state with which an agent continues."""
 
     messages: list[Message]
-    """Must be copied before they are changed."""
+    """The messages, which must be copied before they are changed."""
     state: Mapping[str, Any]
-    """State of the session, our own keys included."""
+    """The state of the session, including the keys of this integration."""
     manager: object
-    """State of the conversation manager, or None."""
+    """The state of the conversation manager, or None."""
 
 
 class Recorder:
@@ -78,11 +77,11 @@ class Recorder:
         self._shown: tuple[Shown, ...] = ()
         self._known = Known({}, None)
         self._unfinished = False
-        """Something was recorded since the last checkpoint."""
+        """Whether records were appended since the last checkpoint."""
         self._works = False
-        """An invocation is running, which holds the session's lock."""
+        """Whether an invocation is running, which holds the session's lock."""
         self._unlisted = self.is_new
-        """The card does not show the recorded messages yet."""
+        """Whether the card does not show the recorded messages yet."""
         self._made: set[str] = set()
         """Tracking ids of repairs that are not recorded yet."""
         self._erased: set[str] = set()
@@ -91,7 +90,7 @@ class Recorder:
 
     @property
     def is_new(self) -> bool:
-        """The session has no records to continue from."""
+        """Whether the session has no node and no checkpoint to continue from."""
         return self.session.node is None and self.session.checkpoint_id is None
 
     @property
@@ -109,7 +108,7 @@ class Recorder:
         self._works = True
 
     def end(self) -> None:
-        """Release the lock. Of two writers that continue from one place, the second gets an error when it records."""
+        """Release the lock. If two writers continue from one node, the append of the second raises an error."""
         self._works = False
         if self._unlisted and not self.is_new:
             self._unlisted = False
@@ -119,7 +118,7 @@ class Recorder:
 
     @contextmanager
     def held(self) -> Iterator[Session]:
-        """The session, locked at least for this block."""
+        """Lock the session at least for this block, and yield it."""
         self.session.claim()
         try:
             yield self.session
@@ -137,14 +136,14 @@ class Recorder:
         return Loaded(messages, state, self.session.manager)
 
     def add(self, message: Message, messages: Sequence[Message], known: Known, system: System, *, drawn: bool) -> None:
-        """Record a message that was added to the agent; durable when it returns.
+        """Record a message that was added to the agent; it is durable when this returns.
 
         Args:
             message: A copy of the message, made when it was added.
             messages: All messages of the agent.
-            known: Its other state.
-            system: Its prompt and tools.
-            drawn: Its tracking id was generated when it was added, so no record has it.
+            known: The agent's other state.
+            system: The agent's prompt and tools.
+            drawn: Whether the message's tracking id was generated when it was added, so that no record has it.
         """
         name = tracking_id(message)
         before = [each.tracking_id for each in self._shown]
@@ -174,7 +173,7 @@ class Recorder:
     def checkpoint(
         self, messages: Sequence[Message], known: Known, system: System, *, label: str | None = None
     ) -> str | None:
-        """Record all changes, with a checkpoint; nothing if there are none. Returns the newest checkpoint."""
+        """Record all changes, if there are any, with a checkpoint; return the newest checkpoint."""
         drawn = set(name_all(messages))
         self._record(self._difference(messages, drawn), known, system, ends=True, label=label)
         return self.session.checkpoint_id
@@ -196,17 +195,17 @@ class Recorder:
         self._record(self._difference(messages, set()), self._with_stash(known), system, ends=True)
 
     def node_of(self, name: str) -> str:
-        """The node of a message by its tracking id, or `name` itself if the session shows none of that id."""
+        """Return the node of the message with a tracking id, or `name` itself if the session shows no such message."""
         return next((each.node for each in self._shown if each.tracking_id == name), name)
 
     def go(self, move: Callable[[Session], None]) -> None:
-        """Move the session to another place, and read the messages it shows there."""
+        """Move the head of the session, and read the messages that it shows then."""
         with self.held() as session:
             move(session)
         self._look()
 
     def _look(self) -> None:
-        """Read the messages that the session shows at its current place."""
+        """Read the messages that the session shows at its current head, and its state."""
         session = self.session
         self._shown = tuple(Shown(item.node, message_of(item)) for item in session.recorded_context)
         state = {key: values.encode(value) for key, value in session.state.items()}
@@ -214,7 +213,7 @@ class Recorder:
         self._unfinished = False
 
     def _with_stash(self, known: Known) -> Known:
-        """The state of the agent with the stash of the last look: comparing it for each message takes too long."""
+        """Return the state of the agent with the stash as recorded: comparing it for each message takes too long."""
         kept = {key: value for key, value in self._known.state.items() if key.startswith(STASH)}
         return Known(kept | known.state, known.manager)
 
@@ -259,7 +258,7 @@ def _listed(writer: Writer) -> Steps[bool]:
 
 
 def _recorded(writer: Writer, names: Collection[str]) -> Steps[tuple[Collection[str], Collection[str]]]:
-    """Return those of the names that are visible nodes of the session, and those that are erased nodes."""
+    """Return the names that are visible nodes of the session, and the names that are erased nodes."""
     index = yield from writer.replica.index()
     there = {name for name in names if name in index.graph}
     erased = there & writer.replica.burials.names

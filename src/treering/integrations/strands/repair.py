@@ -38,7 +38,7 @@ def close_open_calls(messages: Sequence[Message], *, pending: bool = False) -> l
 
 
 def _answered(message: Message, wanted: Sequence[str]) -> Message | None:
-    """The message with results for exactly these calls; None if nothing is left of it."""
+    """Return the message with results for exactly these calls; None if it is empty then."""
     given = _results(message)
     missing = [call for call in wanted if call not in given]
     if set(given) <= set(wanted) and not missing and len(set(given)) == len(given):

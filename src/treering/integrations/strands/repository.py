@@ -1,8 +1,8 @@
-"""Strands' `SessionRepository` on a Treering store, for code that is written against one.
+"""Strands' `SessionRepository` on a Treering store, for code that is written against that interface.
 
-A session is a session of the store, with the states of its orchestrators. Each of its agents has a session of its own,
-`<session>/agents/<agent>`, linked with it: the agent's messages are its nodes, named by their numbers, and the agent's
-state is its state. `TreeringSessionManager` does more with fewer requests.
+A session is a session of the store, with the states of its orchestrators. Each of its agents has its own session,
+`<session>/agents/<agent>`, which is linked with it. The nodes of that session are the agent's messages, named by their
+numbers, and its state is the agent's state. `TreeringSessionManager` does more with fewer requests.
 
 Rule 1: a redacted message is replaced by a note about its node, after the node was erased. So a message never appears
 redacted while its text is still stored.
@@ -72,14 +72,14 @@ def _guarded(method: F) -> F:
 
 
 class TreeringSessionRepository(Closable, SessionRepository):
-    """Keeps sessions, agents and messages in a Treering store; durable when a call returns.
+    """Keeps sessions, agents and messages in a Treering store; changes are durable when a call returns.
 
-    Safe to use from several threads, one call at a time, and from several processes. All methods raise
-    `SessionException` if the store does not answer or holds something damaged; the cause says more. Names with path
+    Several threads, which wait for each other, and several processes may use it. All methods raise `SessionException`
+    if the store does not answer or its data are damaged; the exception's cause has the details. Names with path
     separators are refused with `ValueError`. Call `close` at the end, or use it as a context manager.
 
     Args:
-        store: Where sessions are kept.
+        store: The store in which sessions are kept.
     """
 
     def __init__(self, store: Store) -> None:
@@ -107,7 +107,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
 
     @_guarded
     def read_session(self, session_id: str, **_: Any) -> Session | None:
-        """Return a session; None if there is none."""
+        """Return a session; None if it does not exist."""
         if self._look(require_session_id(session_id)) is None:
             return None
         kept: Any = self._session(session_id).state["session"]
@@ -118,7 +118,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
         """Delete a session with all its agents.
 
         Raises:
-            SessionException: There is none, or another process has it open.
+            SessionException: It does not exist, or another process holds its lock.
         """
         links = self._session(session_id).notes("link")
         agents = sorted({str(link.brief["child"]) for link in links})
@@ -136,7 +136,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
         """Make an agent.
 
         Raises:
-            SessionException: There is no such session, or it has an agent of that name.
+            SessionException: The session does not exist, or it has an agent of that name.
         """
         session = self._session(session_id)
         name = _agent_name(session_id, session_agent.agent_id)
@@ -147,7 +147,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
 
     @_guarded
     def read_agent(self, session_id: str, agent_id: str, **_: Any) -> SessionAgent | None:
-        """Return an agent; None if there is none."""
+        """Return an agent; None if it does not exist."""
         found = self._look(_agent_name(session_id, agent_id))
         if found is None:
             return None
@@ -164,10 +164,10 @@ class TreeringSessionRepository(Closable, SessionRepository):
 
     @_guarded
     def update_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
-        """Replace the state of an agent; the time of its creation stays.
+        """Replace the state of an agent; the time of its creation is kept.
 
         Raises:
-            SessionException: There is no such agent.
+            SessionException: The agent does not exist.
         """
         session = self._agent(session_id, session_agent.agent_id)
         created_at = session_agent.created_at = str(session.state["created_at"])
@@ -177,10 +177,10 @@ class TreeringSessionRepository(Closable, SessionRepository):
 
     @_guarded
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
-        """Add a message, in one request unless a seal is due. Of a redacted message only the replacement is stored.
+        """Add a message, in one request unless a seal is due. For a redacted message only the replacement is stored.
 
         Raises:
-            SessionException: There is no such agent, or it has another message of that number.
+            SessionException: The agent does not exist, or it has another message with that number.
         """
         revision = [_revision(session_message)] if session_message.redact_message is not None else []
         session = self._agent(session_id, agent_id)
@@ -190,7 +190,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
 
     @_guarded
     def read_message(self, session_id: str, agent_id: str, message_id: int, **_: Any) -> SessionMessage | None:
-        """Return a message; None if there is none."""
+        """Return a message; None if it does not exist."""
         name = _node_name(message_id)
         found = self._look(_agent_name(session_id, agent_id))
         messages = [] if found is None else found.perform(_read, lambda names: [name] if name in names else [])
@@ -198,12 +198,12 @@ class TreeringSessionRepository(Closable, SessionRepository):
 
     @_guarded
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
-        """Replace a message; the time of its creation stays.
+        """Replace a message; the time of its creation is kept.
 
-        If it was redacted, the old text is erased; otherwise it stays in the journal and is no longer shown.
+        If the new message is redacted, the old text is erased; otherwise it stays in the journal and is not shown.
 
         Raises:
-            SessionException: There is no such message.
+            SessionException: The message does not exist.
         """
         name = _node_name(session_message.message_id)
         session = self._agent(session_id, agent_id)
@@ -230,11 +230,11 @@ class TreeringSessionRepository(Closable, SessionRepository):
         Args:
             session_id: The session.
             agent_id: The agent.
-            limit: Most messages; None for all.
-            offset: How many to skip.
+            limit: The most messages to return; None for all.
+            offset: How many messages to skip.
 
         Raises:
-            SessionException: There is no such agent.
+            SessionException: The agent does not exist.
         """
         session = self._agent(session_id, agent_id, look=True)
         end = None if limit is None else offset + limit
@@ -247,14 +247,14 @@ class TreeringSessionRepository(Closable, SessionRepository):
         """Store the state of an orchestrator.
 
         Raises:
-            SessionException: There is no such session.
+            SessionException: The session does not exist.
         """
         session = self._session(session_id)
         session.commit(state={_ORCHESTRATOR + multi_agent.id: multi_agent.serialize_state()})
 
     @_guarded
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **_: Any) -> dict[str, Any] | None:
-        """Return the state of an orchestrator; None if there is none."""
+        """Return the state of an orchestrator; None if it was never stored."""
         if self._look(require_session_id(session_id)) is None:
             return None
         kept: Any = self._session(session_id).state.get(_ORCHESTRATOR + multi_agent_id)
@@ -265,7 +265,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
         """Replace the state of an orchestrator.
 
         Raises:
-            SessionException: There is none.
+            SessionException: It was never stored.
         """
         session = self._session(session_id, look=True)
         if _ORCHESTRATOR + multi_agent.id not in session.state:
@@ -275,7 +275,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
     # sessions of the store
 
     def _look(self, name: str) -> OpenSession | None:
-        """Return a session with the records of all writers; None if there is none."""
+        """Return a session after reading the records of all writers; None if it does not exist."""
         if name in self._open:
             try:
                 self._open[name].refresh()
@@ -350,14 +350,14 @@ def _record(session: OpenSession, agent: SessionAgent, created_at: str) -> None:
 
 
 def _draft(message: SessionMessage) -> Draft:
-    """The node of a message."""
+    """Return the draft of a message's node."""
     said = fold(message.to_message())
     times: dict[str, object] = {"created_at": message.created_at, "updated_at": message.updated_at}
     return Draft(role=said["role"], payload=said, id=_node_name(message.message_id), brief=times)
 
 
 def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Draft:
-    """The note about a node with the new version of its message, with the text if the node was erased."""
+    """Return the note about a new version of a node's message; it holds the message itself if the node was erased."""
     payload: dict[str, object] = {"created_at": message.created_at, "updated_at": message.updated_at}
     if message.redact_message is not None:
         payload["redacted"] = True
@@ -367,13 +367,13 @@ def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Dra
 
 
 def _tidied(writer: Writer) -> Steps[None]:
-    """Merge segments if there are many new ones: Strands never closes a manager, and a list reads every segment."""
+    """Merge segments if there are many new ones: Strands never closes a repository, and a list reads every segment."""
     if writer.upkeep.should_optimize(quiet=True):
         yield from writer.upkeep.optimize()
 
 
 def _names(index: Index) -> list[str]:
-    """The nodes of messages, in the order of their numbers."""
+    """Return the nodes of messages, in the order of their numbers."""
     return [name for _, name in sorted((int(row.id), row.id) for row in index.graph if _is_number(row.id))]
 
 
@@ -387,13 +387,13 @@ def _exists(reader: Reader, name: str) -> Steps[bool]:
 
 
 def _revisions(reader: Reader, name: str) -> Steps[list[str]]:
-    """The notes about a message."""
+    """Return the notes about new versions of a message."""
     index = yield from reader.replica.index()
     return [row.id for row in index.graph.annotations.of(name) if row.kind == _REVISION]
 
 
 def _read(reader: Reader, choose: Callable[[list[str]], list[str]]) -> Steps[list[SessionMessage]]:
-    """The messages chosen by their names, each in its last revision."""
+    """Read the messages with the names that `choose` returns, each in its last version."""
     index = yield from reader.replica.index()
     chosen = choose(_names(index))
     nodes = yield from reader.content.nodes([index.graph.node(name) for name in chosen])
@@ -406,9 +406,9 @@ def _message(node: Node, revision: Note | None) -> SessionMessage:
     facts: Any = node.brief if revision is None else revision.payload
     said: Any = facts.get("message", node.payload)
     redacted = facts.get("redacted", False)
-    if isinstance(said, Erased):  # and was not replaced: a redaction was interrupted
+    if isinstance(said, Erased):  # erased but not replaced: a redaction was interrupted
         said, redacted = {"role": node.role, "content": [{"text": str(said.message.get("content", ""))}]}, True
-    then = time_text(node.time_ms, "auto")  # erased with the text
+    then = time_text(node.time_ms, "auto")  # the note's times were erased with the text
     return SessionMessage(
         message=said,
         message_id=int(node.id),

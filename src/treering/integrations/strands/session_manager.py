@@ -1,18 +1,18 @@
-"""`TreeringSessionManager`: the hooks that Strands calls, and what each of them records.
+"""`TreeringSessionManager`: the hooks that Strands calls, and the records of each of them.
 
-| Strands says                              | we do                                                       | requests |
+| event of Strands                          | action of this module                                       | requests |
 |-------------------------------------------|-------------------------------------------------------------|----------|
 | an agent was made                         | load it from its session; write nothing                     | 2 GET    |
 | a message was added                       | append it, with a checkpoint if the agent's state changed   | 1        |
 | a message was replaced                    | amend it                                                    | 1        |
 | an invocation ended                       | append a checkpoint if anything changed since the last one  | 0 or 1   |
-| the first one of a session                | also write its card, so that lists show the first prompt    | 1 more   |
+| the first invocation of a session ended   | also write its card, so that lists show the first prompt    | 1 more   |
 | the context was reduced after an overflow | the same                                                    | 0 or 1   |
 | a live connection stops or restarts       | the same                                                    | 0 or 1   |
-| a guardrail redacted what the user said   | erase it wherever it is stored, and append what it says now | several  |
+| a guardrail redacted a user's message     | erase it wherever it is stored, and append the new text     | several  |
 
-Rule 1: when a hook has returned, its records are durable. An error that remains after all retries is raised into the
-user's turn, so that no agent continues with a message that is not stored.
+Rule 1: when a hook has returned, its records are durable. If all retries fail, the user's turn raises the error, so
+that no agent continues with a message that is not stored.
 Rule 2: the event loop never waits for the store in a hook that Strands awaits.
 Rule 3: no two agents share a session.
 """
@@ -80,18 +80,18 @@ class _Attached:
         self._system: System | None = None
 
     def begin(self, messages: list[Message] | None) -> None:
-        """An invocation starts; the prompt and the tools may have changed."""
+        """Begin an invocation; the prompt and the tools may have changed."""
         self._system = None
         self.brought = {name for message in messages or () if (name := message.get("tracking_id"))}
 
     def system(self, agent: LocalAgent) -> System:
-        """The prompt and tools of this invocation."""
+        """Return the prompt and tools of this invocation."""
         if self._system is None:
             self._system = System.of(agent.system_prompt_content, agent.tool_registry.get_all_tools_config())
         return self._system
 
     def facts(self, agent: LocalAgent, stash: Stash = NO_STASH) -> tuple[list[Any], Known, System]:
-        """The messages, state, prompt and tools of an agent now."""
+        """Return the current messages, state, prompt and tools of an agent."""
         system = self.system(agent)
         return list(agent.messages), capture(agent, stash=stash, system=system.digest), system
 
@@ -100,16 +100,17 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
     """Keeps agents in a Treering store: every message when it is added, and the state needed to continue.
 
     Args:
-        store: Where to keep them.
-        session_id: Names the conversation; an agent made with the same ids continues where it was.
-        title: Of a new session, for lists.
-        project: Of a new session, for filters of lists; by default the session id.
-        cwd: Of a new session; the folder it is about.
-        on_conflict: What happens to an agent that goes on from where another process has gone on since: `raise`, or
-            `branch` to record what it says on a branch of its own. Graphs and swarms always raise.
+        store: The store.
+        session_id: The id of the conversation; an agent that is made with the same ids continues it.
+        title: The title of a new session, for lists.
+        project: The project of a new session, for filters of lists; by default the session id.
+        cwd: The working folder of a new session.
+        on_conflict: What happens if an agent continues from a message and another process has continued from it, too:
+            `raise` an error, or `branch` to record the agent's messages on a new branch. Graphs and swarms always
+            raise.
 
     Raises:
-        ValueError: The session id is empty or holds a path, or `on_conflict` is neither of these.
+        ValueError: The session id is empty or holds a path, or `on_conflict` has another value.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         if on_conflict not in ("raise", "branch"):
             raise ValueError(f"no such way. on_conflict={on_conflict!r}, known=('raise', 'branch')")
         self.session_id: str = require_session_id(session_id)
-        """Names the conversation."""
+        """The id of the conversation."""
         self._store = store if isinstance(store, Store) else Store(store.place)
         self._options: OpenOptions = {"title": title, "project": project or session_id, "cwd": cwd, "hold": False}
         self._branches = on_conflict == "branch"
@@ -185,7 +186,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
     # methods that Strands calls
 
     def initialize(self, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
-        """Load an agent from its session, if it has one: two reads, no write.
+        """Load an agent from its session, if that exists: two reads, no write.
 
         Raises:
             SessionException: Another agent of this manager has the same id.
@@ -206,7 +207,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         attached.worker.run(attached.recorder.add, message, *attached.facts(agent), drawn=False)
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
-        """Record the changes, with a checkpoint; nothing if there are none."""
+        """Record the changes, with a checkpoint; do nothing if there are none."""
         self.checkpoint(agent)
 
     def redact_latest_message(self, redact_message: Message, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
@@ -216,24 +217,25 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         attached.worker.run(attached.recorder.redact, message, *attached.facts(agent))
 
     def initialize_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ARG002
-        """Load a graph or a swarm from its session, if it has one: two reads, no write.
+        """Load a graph or a swarm from its session, if that exists: two reads, no write.
 
         Raises:
-            SessionException: Another one of this manager has the same id, or the session keeps something else.
+            SessionException: Another orchestrator of this manager has the same id, the id holds a `/`, or the session
+                keeps something else.
         """
         self._orchestrators.initialize(source)
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ARG002
-        """Record the changes of a graph's or a swarm's state; nothing if there are none."""
+        """Record the changes of a graph's or a swarm's state; do nothing if there are none."""
         self._orchestrators.sync(source)
 
     # time travel
 
     def checkpoint(self, agent: LocalAgent, *, label: str | None = None) -> str | None:
-        """Record the changes, with a checkpoint; without changes and label nothing.
+        """Record the changes, with a checkpoint; do nothing if there are no changes and no label.
 
         Args:
-            agent: Of this manager.
+            agent: An agent of this manager.
             label: A name for the checkpoint.
 
         Returns:
@@ -244,19 +246,19 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         return attached.worker.run(attached.recorder.checkpoint, *facts, label=label)
 
     def checkpoints(self, agent: LocalAgent) -> tuple[CheckpointInfo, ...]:
-        """All checkpoints of an agent, oldest first."""
+        """Return all checkpoints of an agent, oldest first."""
         attached = self._attached(agent)
         return attached.worker.run(attached.recorder.session.checkpoints)
 
     def heads(self, agent: LocalAgent) -> Mapping[str, str | None]:
-        """The branches of an agent's conversation, and the message each ends with."""
+        """Return the branches of an agent's conversation, each with its last message."""
         return self._attached(agent).recorder.session.heads
 
     def restore_checkpoint(self, agent: LocalAgent, checkpoint: str) -> None:
         """Restore an agent to a checkpoint: its messages and its state. Later messages stay as a branch.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such checkpoint.
             RuntimeError: It is a live agent that was not stopped.
         """
         self._travel(agent, lambda session: session.rewind(checkpoint))
@@ -265,13 +267,13 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         """Continue the agent from a message on a new branch; the old branch stays.
 
         Args:
-            agent: Of this manager.
+            agent: An agent of this manager.
             head: A name for the branch.
             message: The tracking id of the message to continue from; by default the last one.
 
         Raises:
             NotFoundError: There is no such message.
-            UsageError: There is a branch of that name.
+            UsageError: A branch has that name.
             RuntimeError: It is a live agent that was not stopped.
         """
         node = None if message is None else self._attached(agent).recorder.node_of(message)
@@ -292,16 +294,16 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         """Fork a new session from the conversation up to a message. This agent does not change.
 
         Args:
-            agent: Of this manager.
-            session_id: Of the new session.
+            agent: An agent of this manager.
+            session_id: The id of the new session.
             message: The tracking id of the last message to copy; by default the last one.
-            title: Of the new session.
+            title: The title of the new session.
 
         Returns:
-            A manager of the new session: an agent of the same id that is made with it continues from there.
+            A manager of the new session: an agent that is made with it and has the same id continues the copy.
 
         Raises:
-            ConflictError: There is a session of that id.
+            ConflictError: A session has that id.
             NotFoundError: There is no such message.
         """
         how: Literal["raise", "branch"] = "branch" if self._branches else "raise"
@@ -318,7 +320,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         return other
 
     def view(self, agent_id: str = DEFAULT_AGENT) -> View:
-        """Return a read-only view of all that an agent did.
+        """Return a read-only view of an agent's session.
 
         Raises:
             NotFoundError: There is no such agent in this session.
@@ -342,7 +344,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
             attached.worker.run(attached.recorder.session.close)
             attached.worker.close()
 
-    # how
+    # implementation
 
     def _open(self, agent_id: str) -> Recorder:
         name = agent_session(self.session_id, agent_id)
@@ -360,7 +362,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         return attached
 
     def _travel(self, agent: LocalAgent, move: Callable[[Session], None]) -> None:
-        """Move a session to another place, and load its agent from there."""
+        """Move the head of a session, and load its agent from there."""
         agent.load_snapshot(_snapshot({}))  # raises now if the agent cannot be loaded
         attached = self._attached(agent)
         self.sync_agent(agent)
@@ -377,7 +379,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
         attached.worker.run(asyncio.run, _unstash(agent, stash_of(loaded.state)))
 
     def _load_manager(self, agent: LocalAgent, manager: object) -> None:
-        """Load the state of the conversation manager, if it is of the kind that made it."""
+        """Load the state of the conversation manager, if a manager of the same class made that state."""
         current = getattr(agent, "conversation_manager", None)
         if current is None or not isinstance(manager, Mapping):
             return
@@ -392,7 +394,7 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
 
 
 def _about(session_id: str, agent_id: str) -> dict[str, object]:
-    """The facts about an agent on the card of its session."""
+    """Return the facts about an agent on the card of its session."""
     return {EXTRA: {"session": session_id, "agent": agent_id}}
 
 
@@ -401,7 +403,7 @@ def _snapshot(data: dict[str, Any]) -> Snapshot:
 
 
 async def _stash(agent: LocalAgent) -> Stash:
-    """The content that an agent's context manager offloaded."""
+    """Return the content that an agent's context manager offloaded."""
     manager = agent.context_manager
     if manager is None or manager.stash is None:
         return NO_STASH

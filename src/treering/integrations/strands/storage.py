@@ -29,24 +29,25 @@ if TYPE_CHECKING:
     from treering.api.store import Store
 
 SEEN_MAX = 10_000
-"""Versions of values read or written that a storage remembers; about 200 bytes each."""
+"""The most versions of values that a storage remembers, after reads and writes; about 200 bytes each."""
 
 T = TypeVar("T")
 
 
 class TreeringStorage:
-    """A `strands.storage.Storage` that keeps values in a Treering store, beside its sessions.
+    """A `strands.storage.Storage` that keeps values in a Treering store, next to its sessions.
 
-    A write is one request and durable when it returns, a read is one request. Values are compressed and carry
-    checksums. What `namespace` returns shares the store and sees only keys below its prefix. Safe to use from several
-    tasks, threads and event loops.
+    A write is one request and durable when it returns; a read is one request. Values are compressed and have checksums.
+    A storage from `namespace` shares the store and sees only keys below its prefix. Several tasks, threads and event
+    loops may use one storage.
 
     Args:
-        store: Where to keep values. A namespace of it keeps those of one tenant.
+        store: The store in which values are kept. For one tenant, pass a namespace of the store.
         search_strategy: Called for every write and by `search`. By default `search` reads every value.
-        overwrite: A write replaces any value, as in all storages of Strands. If false, it replaces only the version
-            that this storage has read or written itself; after a write by another it raises `StorageError`, whose cause
-            is a `treering.ConflictError`, so that two processes with one session lose no update.
+        overwrite: A write replaces any value, as in all storages of Strands. If false, a write replaces only the
+            version that this storage has read or written itself. If another writer replaced that version, it raises
+            `StorageError`, whose cause is a `treering.ConflictError`, so that two processes with one session lose no
+            update.
     """
 
     _namespaced: object = None
@@ -66,7 +67,7 @@ class TreeringStorage:
             self._ephemeral = _EPHEMERAL
 
     async def write(self, key: str, data: bytes) -> None:
-        """Store a value under a key; durable when it returns.
+        """Store a value under a key; it is durable when this returns.
 
         Raises:
             StorageError: The key is invalid, the store failed, or another writer was first; see `overwrite`.
@@ -96,7 +97,7 @@ class TreeringStorage:
         return content
 
     async def delete(self, key: str) -> None:
-        """Remove the value under a key, if there is one.
+        """Remove the value under a key, if it exists.
 
         Raises:
             StorageError: The key is invalid, or the store failed.
@@ -121,7 +122,7 @@ class TreeringStorage:
         return await (self._search_strategy or KeywordSearchStrategy()).search(self, query)
 
     def namespace(self, prefix: str) -> Self:
-        """Return a storage for the keys below `prefix`, which it adds to keys and removes from results."""
+        """Return a storage for the keys below `prefix`. It adds the prefix to keys, and removes it from results."""
         scoped = copy.copy(self)
         normal = _normal_prefix(prefix).rstrip("/")
         scoped._prefix = f"{self._prefix}{normal}/" if normal else self._prefix  # noqa: SLF001  # of the same class
@@ -135,7 +136,7 @@ class TreeringStorage:
             raise StorageError(f"{failed}: {error}") from error
 
     async def _scrub(self, name: str) -> None:
-        """Remove old versions that the driver keeps of a value that was replaced or deleted."""
+        """Remove old versions that the driver keeps of a replaced or deleted value."""
         await asyncio.to_thread(self._place.driver.scrub, parcel_key(self._place.prefix, name))
 
     def _saw(self, name: str, version: Version) -> None:
@@ -148,7 +149,7 @@ class TreeringStorage:
 
 
 def _normal_key(key: str) -> str:
-    """Return a key without superfluous slashes, as the storages of Strands do.
+    """Return a key without superfluous slashes, like the storages of Strands.
 
     Raises:
         StorageError: It is empty, or a path out of the storage.

@@ -1,8 +1,8 @@
 """One thread for all work on one session, so that no event loop waits for a store.
 
-Strands calls a session manager from event loops, a new one for each invocation of a blocking caller, and in a few
+Strands calls a session manager from event loops (a new loop for each invocation of a blocking caller), and in a few
 places without awaiting. Work in one thread is in order for all callers, and belongs to no loop. It cannot deadlock: a
-blocking call may wait for a task of its own loop, since the thread does that task without the loop.
+call that blocks an event loop may wait for work of that loop, since the thread does the work without the loop.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Worker:
         self._pid = os.getpid()
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function and wait for what it returns."""
+        """Call a function and wait for its result."""
         return self._submit(function, *args, **kwargs).result()
 
     async def arun(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function and wait without blocking the event loop. It runs to its end even if this is cancelled."""
+        """Call a function and await its result. It runs to its end even if the awaiting task is cancelled."""
         return await asyncio.wrap_future(self._submit(function, *args, **kwargs))
 
     def close(self) -> None:
@@ -40,6 +40,6 @@ class Worker:
         self._threads.shutdown(wait=False)
 
     def _submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        if os.getpid() != self._pid:  # the thread exists only in the parent, so no call would ever be answered
+        if os.getpid() != self._pid:  # the thread exists only in the parent, so a call would never return
             raise UsageError("this session manager was made before a fork", kind=Kind.FORKED, remedy="make another one")
         return self._threads.submit(function, *args, **kwargs)

@@ -1,7 +1,7 @@
 """The tree of a Claude Code session: the parents of its entries, and the leaf.
 
-Most entries name the one before as `parentUuid`, whatever its type: messages, attachments, progress of tools, notes of
-the program. So the chain has forks where the user did not go back.
+Most entries name the entry before them as `parentUuid`, whatever its type: messages, attachments, progress of tools,
+notes of the program. So the chain has forks also where the user did not go back.
 
 Rule 1: the target of a note is its nearest ancestor that is a node. An entry whose parent is a note gets that node as
 its parent.
@@ -9,7 +9,7 @@ Rule 2: one answer and the results of its calls are one run. Claude Code writes 
 and the parent of each result is the block with its call. Here the nodes of a run form a chain in their order, and an
 entry whose parent is any of them becomes a child of the last one. Only an entry that returns to a run which has ended
 begins a branch. Messages that the program makes of attachments belong to the run of their parent.
-Rule 3: an entry depends only on those before it.
+Rule 3: the place of an entry depends only on earlier entries.
 Rule 4: the parent of an entry without `parentUuid` is the entry before it. The output of Claude Code and some files
 have only such entries; in a session file a root has a `parentUuid` of null.
 
@@ -53,7 +53,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """The state of a course after an entry, from which another can continue; see also `Course.facts`."""
+    """The state of a course after an entry, from which another course can continue; see also `Course.facts`."""
 
     renamed: dict[str, str]
     tasks: dict[bytes, str]
@@ -79,25 +79,25 @@ class Course:
         """Begin before the first entry.
 
         Args:
-            new_id: Makes ids for entries that have none, or one that was used before.
-            entry_at: Returns an earlier entry by its place in the file, to compare it with one of the same `uuid`.
+            new_id: Makes ids for entries without an id, or with one that was used before.
+            entry_at: Returns an earlier entry by its place in the file, to compare it with an entry of the same `uuid`.
         """
         self._new_id = new_id
         self._entry_at = entry_at
         self._runs: Table = {}  # of each node
-        self._answers: Table = {}  # by id of an answer, the run that it adds to; none once that run has ended
+        self._answers: Table = {}  # by id of an answer: its run, until that has ended
         self._anchors: MutableMapping[str, str | None] = {}  # of each note: the nearest node above it
         self._renamed: dict[str, str] = {}  # uuids that were used before, and the id of the latest such entry
-        self._tasks: dict[bytes, str] = {}  # nodes that started subagents, by what these were told
+        self._tasks: dict[bytes, str] = {}  # nodes that started subagents, by digest of the task
         self._steps = Steps()
         self._newest: dict[str, str] = {}  # by writer
-        self._kept: dict[str, str] = {}  # the last message that a compaction keeps, and what it stands behind then
+        self._kept: dict[str, str] = {}  # by last message that a compaction keeps: the message before the kept ones
         self._chosen = ""
         self._named = False
 
     @property
     def known(self) -> Known:
-        """Its state, without the facts of single entries; valid until the next one is added."""
+        """The state of the course, without the facts of single entries; valid until the next entry is added."""
         return Known(
             renamed=self._renamed,
             tasks=self._tasks,
@@ -110,7 +110,7 @@ class Course:
 
     @property
     def facts(self) -> Facts:
-        """The facts of single entries that are not in the memo; valid until the next one is added."""
+        """The facts of single entries that are not in the memo; valid until the next entry is added."""
         return {
             "runs": {run.first: run for table in (self._runs, self._answers) for run in runs_in(table)}.items(),
             "run_of": firsts_in(self._runs),
@@ -137,7 +137,7 @@ class Course:
         """
         own, kind = text_of(entry.get("uuid")), text_of(entry.get("type"))
         above, missing = self._above(entry)
-        before = self._steps.get(own)  # an entry with the same uuid; there is hardly ever one
+        before = self._steps.get(own)  # an entry with the same uuid; this is very rare
         corrected = self._corrected(entry, own, before) if before is not None else None
         again = before is not None and corrected is None and self._is_again(entry, own, before)
         name = self._new_id() if again else self._free_name(own)
@@ -171,13 +171,13 @@ class Course:
     ) -> None:
         """Add a recorded node or note; all of them must be added, in the order of their records.
 
-        Later entries get the same places as after reading the file. The leaf is unknown: that needs the entries
+        Later entries get the same places as after reading the file. `leaf` does not work then: it needs the entries
         themselves.
 
         Args:
             name: Its id.
             parent: The parent of a node, the target of a note.
-            note: It is a note.
+            note: Whether it is a note.
             kind: Its kind.
             role: Its role.
             brief: Its brief, as `read_entry` made it.
@@ -214,7 +214,7 @@ class Course:
         return Spot(name, before.above, note=False, traits=traits)
 
     def _is_again(self, entry: Mapping[str, object], own: str, before: Step) -> bool:
-        """Tell whether an entry is a repetition: a node with its `uuid` has the same parent."""
+        """Tell whether an entry repeats an earlier entry: a node with its `uuid` has the same parent."""
         if own not in self._runs or own in self._renamed:
             return False
         return is_unlinked(entry) or before.parent == text_of(entry.get("parentUuid")) != own
@@ -239,8 +239,8 @@ class Course:
     def _above(self, entry: Mapping[str, object]) -> tuple[str | None, str | None]:
         """Return the parent of an entry, and the parent that it names if that is missing.
 
-        Many versions of Claude Code lost parents: a process ended before it wrote them. Then Claude Code takes the
-        entry before as the parent, and so does this.
+        Many versions of Claude Code lost parents: a process ended before it wrote them. Claude Code then takes the
+        entry before as the parent, and this method does the same.
         """
         named = text_of(entry.get("parentUuid"))
         boundary = not named and is_boundary(entry)
@@ -256,7 +256,7 @@ class Course:
         return (self._before(entry) if is_unlinked(entry) else None), None
 
     def _before(self, entry: Mapping[str, object]) -> str | None:
-        """The newest node by the writer of an entry."""
+        """Return the newest node by the writer of an entry."""
         return self._newest.get(writer_of(entry))
 
     def _node_at(self, name: str | None) -> str | None:
@@ -288,14 +288,14 @@ class Course:
         return run is not None and not run.ended and run.writer == writer_of(entry)
 
     def _joined(self, entry: Mapping[str, object], traits: Traits, node: str | None) -> Run | None:
-        """The run that a node goes on; None if it begins one."""
+        """Return the run that a node continues; None if it begins a new run."""
         if not traits.joins:
             return _going_on(self._answers.get(traits.answer), traits)
         source = self._find(text_of(entry.get("sourceToolAssistantUUID")))
         return _going_on(self._runs.get(node or ""), traits) or _going_on(self._runs.get(source or ""), traits)
 
     def _below(self, node: str | None, traits: Traits) -> str | None:
-        """The parent of a node: the end of the run of the node that it names, or the node that began its sidechain."""
+        """Return the parent of a node that names `node`: the end of that node's run if its writer is the same."""
         run = self._runs.get(node or "")
         return node if run is None or run.writer != traits.writer else run.tip
 
@@ -317,7 +317,7 @@ class Course:
         run.answer, run.ended = "", True
 
     def leaf(self) -> str | None:
-        """Return the node at which Claude Code would go on, see `Steps.leaf`; None if nothing was said."""
+        """Return the node at which Claude Code would continue, see `Steps.leaf`; None if there is no message."""
         chosen = self._steps.leaf(self._chosen)
         if not chosen:
             return self._newest.get("")
@@ -327,24 +327,24 @@ class Course:
 
 
 def _going_on(run: Run | None, traits: Traits) -> Run | None:
-    """Return a run that has not ended and is by the same writer, None for another."""
+    """Return the run if it has not ended and has the same writer, else None."""
     return run if run is not None and not run.ended and run.writer == traits.writer else None
 
 
 def _told(entry: Mapping[str, object]) -> Iterable[str]:
-    """Keys by which the subagents of an answer are recognised: their prompts, and the ids of their calls."""
+    """Return the keys by which subagents of an answer are recognised: their prompts, and the ids of their calls."""
     for block in blocks_of(entry):
         if block.get("type") == "tool_use" and block.get("name") in _STARTS_AGENT:
             yield from filter(None, (text_of(fields_of(block.get("input")).get("prompt")), text_of(block.get("id"))))
 
 
 def _task(entry: Mapping[str, object]) -> str:
-    """The key of the call that began a sidechain, from its first entry."""
+    """Return the key of the call that began a sidechain, from the sidechain's first entry."""
     return text_of(entry.get("parent_tool_use_id")) or text_of(fields_of(entry.get("message")).get("content"))
 
 
 def _words(entry: Mapping[str, object]) -> bytes:
-    """Return what an entry says, without what is counted of it."""
+    """Return the content of an entry's message as bytes, without its usage."""
     content = fields_of(entry.get("message")).get("content")
     try:
         data = _encoder.encode(content)
@@ -352,7 +352,7 @@ def _words(entry: Mapping[str, object]) -> bytes:
         try:
             data = encode(content)
         except UsageError:
-            return b""  # too deep to be recorded as it is, and not told from another such one
+            return b""  # nested too deep; such contents are not distinguished
     return data
 
 

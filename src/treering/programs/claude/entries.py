@@ -1,11 +1,11 @@
-"""One entry of a Claude Code session as a draft, and back: no files here, and no other entries.
+"""Convert one entry of a Claude Code session to a draft, and back, without files and other entries.
 
-Claude Code and its SDK write one JSON object for each event. What was said is a node: entries of the types `user` and
-`assistant`, prompts that were queued while the model worked, the boundaries of compactions, and what the program tells
-the model by an attachment or a local command. All else is a note beside the tree. Where they stand is decided by
-`treering.programs.claude.course`.
+Claude Code and its SDK write one JSON object for each event. These entries are nodes: entries of the types `user` and
+`assistant`, prompts that were queued while the model worked, the boundaries of compactions, and texts that the program
+gives the model by an attachment or a local command. All other entries are notes. `treering.programs.claude.course`
+decides their places in the tree.
 
-Rule: nothing is lost. `write_entry` gives back the entry of a draft, equal in all its values and in their order.
+Rule: no value is lost. `write_entry` returns the entry of a draft, equal in all its values and in their order.
 """
 
 from __future__ import annotations
@@ -36,62 +36,62 @@ TYPES: Final = LINKED | {
     "last-prompt", "mode", "permission-mode", "pr-link", "queue-operation", "relocated", "result", "started", "summary",
     "tag", "worktree-state",
 }  # fmt: skip
-"""All types that were seen so far; new ones come with every version."""
+"""All known types; new versions of Claude Code add others."""
 SPEAKERS: Final = frozenset({"user", "assistant"})
 TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle"}
-"""Types of entries that name the session, and their fields; what a model made up counts until the user gives one."""
+"""Types of entries with a title, and their fields; a model's title counts until the user gives one."""
 BRIEF_TEXT_BYTES_MAX: Final = 200
-"""Of titles and tags; the payload has them whole."""
+"""The most bytes of titles and tags in a brief; the payload has the whole text."""
 
 _HERE: Final = "$"
-"""In the `source` of a draft: the draft itself has the value of this field. Other texts that begin so get one more."""
+"""A mark in the `source` of a draft: the draft has the field's value. Texts that begin with it get another one."""
 _WORD_CHARACTERS_MAX: Final = 64
 _RESERVED: Final = frozenset(
     {"card", "damage", "exported", "import", "label", "link", "origin", "place", "status", "title", "usage"}
 )
-"""Kinds of notes that mean something here; a type of that name which nobody knows must not."""
+"""Kinds of notes with a meaning in Treering; an unknown type of the same name must not get that meaning."""
 _WORDED: Final = {"system": ("subtype",), "attachment": ("attachment", "type"), "progress": ("data", "type")}
-"""By type of note: where a word stands that tells of what sort it is."""
+"""By type of note: the path to a word for its subtype."""
 _NO_MODEL: Final = "<synthetic>"
-"""The model of messages that the program made up; those about errors are shown and not sent."""
+"""The model in messages that the program made up; messages about errors are shown and not sent."""
 _OF_PROGRAM: Final = re.compile(
     r"\s*<(?:command-(?:name|message)|local-command-|bash-std|session-start-hook|tick|goal|ide_)"
     r"|\[Request interrupted by user"
 )
-"""How texts begin that the program wrote in the user's name."""
+"""The beginnings of texts that the program wrote in the user's name."""
 
 
-# what an entry is
+# the sort of an entry
 
 
 def is_node(entry: Mapping[str, object]) -> bool:
-    """Tell whether an entry is a step of the conversation; others are notes, but for what attachments tell."""
+    """Tell whether an entry is always a node; others are notes, unless `told_by` returns a text for them."""
     said = text_of(entry.get("type")) in SPEAKERS and isinstance(entry.get("message"), dict)
     return said or is_boundary(entry) or is_queued(entry)
 
 
 def is_boundary(entry: Mapping[str, object]) -> bool:
-    """Tell the boundary of a compaction: what follows does not see what came before, but in a summary."""
+    """Tell whether an entry is the boundary of a compaction: later messages replace earlier ones by a summary."""
     return entry.get("type") == "system" and entry.get("subtype") == "compact_boundary"
 
 
 def is_queued(entry: Mapping[str, object]) -> bool:
-    """Tell a prompt that the user gave while the model worked; there is no other entry with its words."""
+    """Tell whether an entry is a prompt that the user gave while the model worked; no other entry has its text."""
     attached = fields_of(entry.get("attachment")) if entry.get("type") == "attachment" else {}
     typed = attached.get("commandMode", "prompt") == "prompt" and attached.get("isMeta") is not True
     return attached.get("type") == "queued_command" and typed and isinstance(attached.get("prompt"), str | list)
 
 
 def is_local_command(entry: Mapping[str, object]) -> bool:
-    """Tell a command that the user gave to the program, or its output, which the model is told of."""
+    """Tell whether an entry is a command that the user gave to the program, or its output; the model gets both."""
     local = entry.get("type") == "system" and entry.get("subtype") == "local_command"
     return local and bool(text_of(entry.get("content")))
 
 
 def told_by(entry: Mapping[str, object]) -> str:
-    """Return what an attachment or a local command tells the model, nothing for all else.
+    """Return the text that the model gets for an attachment or a local command; empty for any other entry.
 
-    Newer versions of Claude Code keep the text of an attachment beside it. What is known of older ones is worded here.
+    Newer versions of Claude Code store the text with an attachment. For older versions it is made here.
     """
     if is_local_command(entry):
         return text_of(entry["content"])
@@ -128,30 +128,30 @@ _TELLS: Final[Mapping[str, Callable[[Fields], str]]] = {
 
 
 def is_result(entry: Mapping[str, object]) -> bool:
-    """Tell an entry that answers calls of tools."""
+    """Tell whether an entry has results of tool calls."""
     return entry.get("type") == "user" and any(block.get("type") == "tool_result" for block in blocks_of(entry))
 
 
 def is_side(entry: Mapping[str, object]) -> bool:
-    """Tell what is not said in the conversation itself, but by a subagent or in a team."""
+    """Tell whether an entry is not part of the conversation itself, but of a subagent's or a team's."""
     return bool(entry.get("isSidechain") or entry.get("teamName") or entry.get("parent_tool_use_id"))
 
 
 def is_unlinked(entry: Mapping[str, object]) -> bool:
-    """Tell an entry that does not say what it follows, as they stand in the output of `--output-format stream-json`.
+    """Tell whether an entry names no parent, as in the output of `--output-format stream-json`.
 
-    The first one of a session file says that it follows nothing.
+    The first entry of a session file has a `parentUuid` of null, and so is not meant here.
     """
     return text_of(entry.get("type")) in LINKED and "parentUuid" not in entry
 
 
 def is_meta(entry: Mapping[str, object]) -> bool:
-    """Tell what the program said in the user's name, by the mark that it has in a session file or in its output."""
+    """Tell whether the program wrote an entry in the user's name: session files and outputs mark such entries."""
     return entry.get("isMeta") is True or entry.get("isSynthetic") is True
 
 
 def role_of(entry: Mapping[str, object]) -> str:
-    """Return whose words a node says: the program speaks as `system`, though to a model it does as the user."""
+    """Return the role of a node: the program's own messages are `system`, though a model gets them as the user's."""
     return _role(entry, result=is_result(entry))
 
 
@@ -167,73 +167,73 @@ def _role(entry: Mapping[str, object], *, result: bool) -> str:
 
 
 def typed_in(entry: Mapping[str, object]) -> list[str]:
-    """Return the texts of what was said in an entry without the reminders in them, as far as anything is left."""
+    """Return the texts in an entry's message without reminders; texts that are blank then are left out."""
     texts = map(without_reminders, texts_of(entry))
     return [text for text in texts if text.strip()]
 
 
 def texts_of(entry: Mapping[str, object]) -> list[str]:
-    """Return the texts of what was said in an entry, as far as it is text."""
+    """Return the texts in an entry's message."""
     content = fields_of(entry.get("message")).get("content")
     texts = [content, *(block.get("text") for block in blocks_of(entry) if block.get("type") == "text")]
     return [text for text in texts if isinstance(text, str)]
 
 
 def blocks_of(entry: Mapping[str, object]) -> list[Fields]:
-    """Return the blocks of the message in an entry; none if that is a text."""
+    """Return the blocks of the message in an entry; empty if its content is a text."""
     content = fields_of(entry.get("message")).get("content")
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def _word(value: object) -> str:
-    """Return a text that is short enough for a brief; of a longer one, its digest."""
+    """Return a text if it is short enough for a brief, else its digest."""
     text = text_of(value)
     if len(text) <= _WORD_CHARACTERS_MAX:
         return text
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-# where it stands, and with what
+# the place of an entry
 
 
 class Traits(msgspec.Struct, frozen=True, gc=False):
-    """What decides to which run a node belongs."""
+    """The facts that decide to which run a node belongs."""
 
     answer: str = ""
-    """The id of the answer that it is part of."""
+    """The id of the answer to which it belongs."""
     result: bool = False
-    """It answers calls of tools."""
+    """Whether it has results of tool calls."""
     along: bool = False
-    """It came while a model worked: it goes with what it follows, though it need not answer a call."""
+    """Whether it was inserted while a model worked: it belongs to its parent's run without answering a call."""
     writer: str = ""
-    """Of what stands beside the conversation: who wrote it."""
+    """The subagent or team that wrote it; empty in the conversation itself."""
 
     @property
     def joins(self) -> bool:
-        """It goes with what it follows."""
+        """Whether it belongs to the run of its parent."""
         return self.result or self.along
 
 
 class Spot(msgspec.Struct, frozen=True, gc=False):
-    """Where an entry stands."""
+    """The place of an entry."""
 
     id: str
     parent: str | None
-    """The parent of a node, which may be missing or come later; the node that a note is about, if it is about one."""
+    """The parent of a node, which may be missing or come later; for a note, its target, if it has one."""
     note: bool
-    """It stands beside the tree."""
+    """Whether it is a note, and no node of the tree."""
     spawned_by: str | None = None
     """The node whose call began this sidechain."""
     named: bool = False
-    """The session has a title that the user gave it."""
+    """Whether the session has a title from the user."""
     missing: str | None = None
-    """What the entry names as its parent, if that did not come before it; it goes on from the newest node then."""
+    """The parent that the entry names, if no earlier entry has that id; `parent` is the newest node then."""
     traits: Traits = Traits()
-    """Of a node."""
+    """The traits of a node."""
 
 
 def traits_of(entry: Mapping[str, object]) -> Traits:
-    """Return what decides to which run an entry belongs."""
+    """Return the facts that decide to which run an entry belongs."""
     answer = _word(fields_of(entry.get("message")).get("id")) if entry.get("type") == "assistant" else ""
     injected = entry.get("isMeta") is True and "sourceToolUseID" in entry
     along = injected or entry.get("type") == "attachment" or is_local_command(entry)
@@ -241,7 +241,7 @@ def traits_of(entry: Mapping[str, object]) -> Traits:
 
 
 def writer_of(entry: Mapping[str, object]) -> str:
-    """Return who wrote an entry that stands beside the conversation; nothing for one of the conversation."""
+    """Return the subagent or team that wrote an entry; empty for an entry of the conversation itself."""
     return (_word(entry.get("agentId") or entry.get("parent_tool_use_id")) or "side") if is_side(entry) else ""
 
 
@@ -249,12 +249,12 @@ def writer_of(entry: Mapping[str, object]) -> str:
 
 
 def read_entry(entry: Fields, spot: Spot, time_ms: int | None) -> Draft:
-    """Return what becomes of an entry.
+    """Return the draft of an entry.
 
     Args:
-        entry: As it stands in the file.
+        entry: The entry in the file.
         spot: Its place.
-        time_ms: For an entry that has no time of its own.
+        time_ms: The time for an entry without one.
     """
     time = read_time(entry.get("timestamp"))
     time = time_ms if time is None else time
@@ -331,7 +331,7 @@ def _add_answer(brief: Fields, entry: Fields, answer: str) -> None:
 
 
 def _told(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
-    """Return an attachment or a local command as a message of the program's own."""
+    """Return the draft of an attachment or a local command: a message of the program."""
     kind = _word(fields_of(entry.get("attachment")).get("type") or entry.get("subtype"))
     brief |= {"custom_type": kind} | ({"side": spot.traits.writer} if spot.traits.writer else {})
     draft = Draft(
@@ -347,13 +347,13 @@ def _told(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
 
 
 def _agent_in(entry: Fields) -> str:
-    """The subagent whose work the result of a call is; it has a file of its own."""
+    """Return the subagent that made the result of a call; its conversation is in a separate file."""
     found = fields_of(entry.get("toolUseResult")) or fields_of(entry.get("tool_use_result"))
     return _word(found.get("agentId"))
 
 
 def _with_rest(draft: Draft, entry: Fields) -> Draft:
-    """Return a draft of a message with all of its entry that the draft does not tell, in the order of the fields."""
+    """Return the draft of a message with all fields of its entry in `source`; values that the draft has are marked."""
     rest = dict(entry)
     for name, tell in _TOLD.items():
         if name in entry:
@@ -377,7 +377,7 @@ _TOLD: Final[Mapping[str, Callable[[Draft], object]]] = {
     "content": _content_of,
     "rendered": lambda draft: [{"content": _content_of(draft)}],
 }
-"""The fields of an entry that a draft tells by itself."""
+"""The fields of an entry that can be computed from its draft."""
 
 
 def _is_told(name: str, ours: object, value: object) -> bool:
@@ -391,7 +391,7 @@ def _escaped(value: object) -> object:
 
 
 def _note_brief(entry: Fields, *, named: bool) -> tuple[str, Fields]:
-    """Return the kind of a note, and what can be told of it without its payload."""
+    """Return the kind of a note, and the facts for its brief."""
     kind = _kind(entry)
     field = TITLES.get(kind)
     if field is not None:
@@ -415,7 +415,7 @@ def _kind(entry: Fields) -> str:
 
 
 def _boundary_brief(entry: Fields) -> Fields:
-    """Return what the context must know of a compaction: the size before it, and which messages stay, and where."""
+    """Return the facts of a compaction that the context needs: the size before it, and the kept messages' place."""
     facts = _boundary_facts(entry)
     tokens = facts.get("preTokens", facts.get("pre_tokens"))
     kept = kept_of(entry)
@@ -428,18 +428,18 @@ def _boundary_brief(entry: Fields) -> Fields:
 
 
 class Kept(NamedTuple):
-    """Which messages a compaction keeps."""
+    """The messages that a compaction keeps."""
 
     first: str
     last: str
     after: str
-    """What they stand behind: mostly the summary."""
+    """The message after which they are shown: mostly the summary."""
     names: tuple[str, ...]
-    """All of them; empty if only the first and the last are named."""
+    """All kept messages; empty if only the first and the last are named."""
 
 
 def kept_of(entry: Mapping[str, object]) -> Kept | None:
-    """Return what the boundary of a compaction keeps; None if that is nothing."""
+    """Return the messages that the boundary of a compaction keeps; None if it keeps none."""
     facts = _boundary_facts(entry)
     segment, listed = fields_of(facts.get("preservedSegment")), fields_of(facts.get("preservedMessages"))
     uuids = listed.get("uuids")
@@ -454,7 +454,7 @@ def _boundary_facts(entry: Mapping[str, object]) -> Fields:
 
 
 def write_entry(draft: Draft) -> Fields:
-    """Return the entry that a draft was made of, equal in all its values and in the order of its fields."""
+    """Return the entry from which a draft was made, equal in all its values and in the order of its fields."""
     source = draft.source or {}
     if RAW in source:
         return fields_of(decode(as_bytes(source[RAW]))[0])

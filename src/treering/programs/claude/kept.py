@@ -1,6 +1,6 @@
 """The messages that a compaction boundary of Claude Code keeps.
 
-Rule 1: it names messages one by one, or the first and the last one of a row. If one of them is missing, none stays.
+Rule 1: it names messages one by one, or the first and the last of a row. If a named message is missing, none is kept.
 Rule 2: a kept message need not be an ancestor: it may have been written later, on another branch. A row is the path
 from its last message up to its first, without another boundary between.
 
@@ -18,13 +18,13 @@ from treering.checkpoint.policy import Recorded
 from treering.format.record import Skeleton
 
 NAMES_MAX: Final = 32
-"""Most names that fit into a brief; of longer lists only the first and the last are used."""
+"""The most names that fit into a brief; of longer lists only the first and the last are used."""
 _CHARACTERS: Final = 6
 _BYTES: Final = 4
 
 
 def names_of(nodes: Iterable[str]) -> str:
-    """Return digests of ids, as a brief has them."""
+    """Return the digests of ids that a brief holds."""
     digests = (blake2b(node.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest() for node in nodes)
     return "".join(urlsafe_b64encode(digest).decode()[:_CHARACTERS] for digest in digests)
 
@@ -35,9 +35,9 @@ def kept_by(
     """Return the nodes that a boundary keeps, in the order in which they are shown.
 
     Args:
-        brief: Of the boundary.
-        above: The path down to it.
-        below: The path after it.
+        brief: The brief of the boundary.
+        above: The path down to the boundary.
+        below: The path after the boundary.
         recorded: All nodes, if available: nodes that were written later are not on the path.
     """
     first, last, names = brief.get("kept"), brief.get("kept_last"), brief.get("kept_all")

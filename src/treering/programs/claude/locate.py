@@ -1,4 +1,4 @@
-"""Where Claude Code keeps its sessions."""
+"""The places of Claude Code's sessions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from treering.programs.common.source import find_files
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 FOLDER_CHARACTERS_MAX: Final = 200
-"""Longer names of folders are cut, and get a digest that is not known here."""
+"""Claude Code cuts longer names of folders and adds a digest, whose algorithm is not known here."""
 
 
 def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the files below `folder` that may be sessions of Claude Code, by their names; a file yields itself."""
+    """Yield the files below `folder` whose names may be those of Claude Code sessions; a file yields itself."""
     return find_files(Path(folder), ENDINGS)
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return where Claude Code keeps its sessions for a user with this home and environment."""
+    """Return the folder in which Claude Code keeps the sessions of a user with this home and environment."""
     named = environ.get("CLAUDE_CONFIG_DIR")
     return [(Path(named).expanduser() if named else home / ".claude") / "projects"]
 

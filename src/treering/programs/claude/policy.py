@@ -1,14 +1,14 @@
-"""What Claude Code sends to a model when it resumes a session.
+"""The messages that Claude Code sends to a model when it resumes a session.
 
 | kind of node     | effect                                                                                            |
 |------------------|---------------------------------------------------------------------------------------------------|
 | `message`        | the message, text of the program included; none if it only reports an error of the API            |
-| `custom_message` | a message of the user: what Claude Code made of an attachment, or an extension elsewhere added    |
+| `custom_message` | a message of the user: the text of an attachment, or a message of an extension of another program |
 | `branch_summary` | a message of the user; none if it is empty                                                        |
-| `compaction`     | takes the place of all before it, by the message behind it, or its own summary if made elsewhere  |
+| `compaction`     | replaces all before it: by the next message, or, if another program made it, by its own summary   |
 
-A boundary of Claude Code may name a row of messages to keep. They come after the message that it names for that, mostly
-the summary; a compaction made elsewhere keeps its messages after its own summary. Setting: the model of the last
+A boundary of Claude Code may name a row of messages to keep, and the message after which they are sent, mostly the
+summary. A compaction of another program keeps its messages after its own summary. Setting: the model of the last
 answer. Claude Code joins consecutive messages of one role, and adds parts that it builds for each request: the system
 prompt, and some reminders. (Seen in the requests of Claude Code 2.1.330.)
 """
@@ -44,7 +44,7 @@ _OF_OTHERS: Final = frozenset(
 """Types of blocks that only other APIs and programs have."""
 _NEEDED: Final[Mapping[str, type]] = {"tool_use": dict, "image": dict, "document": dict, "tool_result": str}
 _FIELDS: Final = {"tool_use": "input", "image": "source", "document": "source", "tool_result": "tool_use_id"}
-"""By type of block: a field that it has here, and not elsewhere."""
+"""By type of block: a field that it has in Anthropic's API only."""
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")  # in the ids of calls
 
 
@@ -62,7 +62,7 @@ class Claude(Walk):
     }
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
-        """Return the context at the end of `path`, with kept messages at the place that the boundary names."""
+        """Return the context at the end of `path`, with kept messages after the message that the boundary names."""
         latest = next((at for at in reversed(range(len(path))) if path[at].kind == "compaction"), -1)
         brief = read_brief(path[latest]) if latest >= 0 else {}
         if not brief.get("boundary"):
@@ -85,7 +85,7 @@ class Claude(Walk):
         return sent(messages, keep_open=keep_open)
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings after a node: an answer names its model, and so does a change made elsewhere."""
+        """Return the settings after a node: an answer names its model, and so does a change in another program."""
         if skeleton.kind != "model_change" and (skeleton.kind != "message" or skeleton.role != "assistant"):
             return settings
         model = read_brief(skeleton).get("model")
@@ -93,7 +93,7 @@ class Claude(Walk):
 
 
 def in_claude(message: Fields) -> Fields:
-    """Return a message in the format of Anthropic's API; one in that format is not changed."""
+    """Return a message in the format of Anthropic's API; a message in that format is not changed."""
     if _is_claude(message):
         return message
     blocks = blocks_of(message)
@@ -122,10 +122,10 @@ def _is_block(part: object) -> bool:
 
 
 def _part(block: Block, role: str) -> Fields | None:
-    """Return a block that the API accepts; None if there is none."""
+    """Return a block in a form that the API accepts; None if there is no such form."""
     if block.kind == "thinking":
         if not block.signature or role != "assistant":
-            return None  # the API refuses thinking that it has not signed
+            return None  # the API refuses thinking without its own signature
         return {"type": "thinking", "thinking": block.text, "signature": block.signature}
     if block.kind == "call" and role == "assistant":
         return {"type": "tool_use", "id": _call_id(block.id), "name": block.name, "input": _input(block.arguments)}

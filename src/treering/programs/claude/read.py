@@ -1,10 +1,10 @@
 """Session files of Claude Code, and of its SDK.
 
     <home>/.claude/projects/<folder>/<session>.jsonl
-    <home>/.claude/projects/<folder>/<session>/subagents/agent-<id>.jsonl, and agent-<id>.meta.json beside it
+    <home>/.claude/projects/<folder>/<session>/subagents/agent-<id>.jsonl, and agent-<id>.meta.json
 
-`treering.programs.claude.entries` turns entries into records and finds their parents;
-`docs/reference/programs/claude.md` lists what is repaired on the way. This module reads what only these files have:
+`treering.programs.claude.entries` turns entries into records, and `treering.programs.claude.course` finds their
+parents; `docs/reference/programs/claude.md` lists the repairs. This module handles the peculiarities of these files:
 there is no header, so names of files and first entries describe the session, and a session may continue in another
 file.
 """
@@ -66,13 +66,13 @@ from treering.transcript.node import Draft
 NAME: Final = "claude"
 POLICIES: Final = ("claude",)
 VERSION: Final = 2
-"""The files state no version. Elsewhere version 1 means files without ids, and these have ids."""
+"""The files state no version. In other formats version 1 means files without ids, and these files have ids."""
 HEAD_ENTRIES_MAX: Final = 200
-"""Entries at the beginning that are searched for facts about the session; large ones come later."""
+"""Entries at the beginning that are searched for facts about the session; large entries come later."""
 FAMILY_FILES_MAX: Final = 100
 """Files in the same folder that are searched for the parent of a file's first entry, newest first."""
 FAMILY_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bytes searched in all of them."""
+"""The most bytes searched in all these files together."""
 
 RULES: Final = Rules(
     moment=None, label=None, labelled_tree=False, title=("custom-title", "customTitle"), unknown="empty",
@@ -105,11 +105,11 @@ _MARKS: Final[Mapping[str, str]] = {
 """Types of entries with which a file may begin, and a field of each."""
 
 
-# which files there are
+# detection
 
 
 def detect(head: bytes) -> bool:
-    """Tell whether a file that begins with `head` is of Claude Code: it has one of its entries, and no other program's.
+    """Tell whether a file that begins with `head` is Claude Code's: it has such an entry, and none of another program.
 
     Files of Qwen Code differ only in the parts of messages.
     """
@@ -133,7 +133,7 @@ def _is_claude(record: Fields, message: Fields) -> bool:
 
 
 def is_entry(value: Fields) -> bool:
-    """Tell whether an object is an entry, and not a part of one, which has a type and an id as well."""
+    """Tell whether an object is an entry, and not a part of an entry, which also has a type and an id."""
     if not isinstance(value.get("type"), str):
         return False
     linked = isinstance(value.get("uuid"), str) and not {"timestamp", "parentUuid", "session_id"}.isdisjoint(value)
@@ -144,7 +144,7 @@ def is_entry(value: Fields) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> ClaudeSource:  # noqa: ARG001
-    """Open a session file of Claude Code, compressed by gzip or not. Further files beside it are not read.
+    """Open a session file of Claude Code, compressed by gzip or not. Other files of the session are not read.
 
     Raises:
         UsageError: The beginning of the file has no entry of Claude Code.
@@ -156,7 +156,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> C
 
 
 class ClaudeSource:
-    """A session file of Claude Code. See `GrowingSource` for what its members promise."""
+    """A session file of Claude Code. `GrowingSource` documents its members."""
 
     GROWS = True
 
@@ -211,7 +211,7 @@ class _Reader:
         self._log = log
         self._time = time_ms
         self._chained = False
-        """The problem was reported that entries name no parent."""
+        """Whether it was reported already that entries name no parent."""
 
     def known(self) -> Knowledge:
         """Return the state on which the next entry depends."""
@@ -225,7 +225,7 @@ class _Reader:
         self._ids.made, self._time = known.made, known.time
 
     def read(self, value: Value) -> tuple[Entry | None, list[Draft]]:
-        """Return the entry of a value and its drafts, or a note with bytes that are no entry."""
+        """Return the entry of a value and its drafts; for bytes that are no entry, a note with them."""
         if not isinstance(value.value, dict):
             if not value.damage:
                 self._log.report(value.line, value.offset, "no_object", "this is no entry, kept as a note")
@@ -256,14 +256,14 @@ class _Reader:
 
 
 class Ids:
-    """Makes ids for entries that have none: the same on every reading, also of a copy of the file."""
+    """Makes ids for entries that have none: the same ids on every reading, also of a copy of the file."""
 
     def __init__(self) -> None:
         self.made = 0
         """The number of ids made."""
 
     def __call__(self) -> str:
-        """Return the next one."""
+        """Return the next id."""
         self.made += 1
         return str(uuid5(NAMESPACE_OID, f"entry {self.made}"))
 
@@ -284,7 +284,7 @@ _state_decoder = msgspec.msgpack.Decoder(_State)
 
 
 def _read_header(entries: Sequence[Fields], path: Path) -> Imported:
-    """Return the facts about a session; for each the first entry that states it counts."""
+    """Return the facts about a session; for each fact the first entry that states it counts."""
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
     found = _first(entries, "sessionId") or _first(entries, "session_id")
     agent = _agent_facts(path, stem, entries)
@@ -341,19 +341,19 @@ def _read_sidecar(path: Path) -> Fields:
 
 
 def _owner(path: Path) -> str:
-    """The session in whose folder a subagent's file is; empty if it is beside the session's file, as it once was."""
+    """Return the session in whose folder a subagent's file is; empty if it is next to the session's file, as once."""
     return next((part for part in reversed(path.absolute().parts[:-1]) if _UUID.fullmatch(part)), "")
 
 
 def _name_of_agent(path: Path, stem: str, owner: str) -> str:
-    """The name of a subagent's session, as in the SDK: its path below the folder of its session."""
+    """Return the name of a subagent's session, as in the SDK: its path below the folder of its session."""
     parts = path.absolute().parts[:-1]
     below = parts[len(parts) - parts[::-1].index(owner) :] if owner in parts else ()
     return "/".join([part for part in (owner, *below) if part] + [stem])
 
 
 def _predecessor(linked: Sequence[Fields], path: Path, session: str) -> str:
-    """The session that this one continues; empty if there is none.
+    """Return the session that this session continues; empty if there is none.
 
     A fork names it. Old versions copied its entries, with its id in them. Otherwise the parent of the first entry is in
     another file of the folder.
@@ -368,7 +368,7 @@ def _predecessor(linked: Sequence[Fields], path: Path, session: str) -> str:
 
 
 def _session_with(uuid: str, path: Path) -> str:
-    """The session in the folder of a file that has an entry; empty if there is none."""
+    """Return the session in the folder of a file that has the entry with an id; empty if there is none."""
     needles = [f'"uuid":{space}"{uuid}"'.encode() for space in ("", " ")]
     left = FAMILY_BYTES_MAX
     for size, beside in _family(path):
@@ -376,7 +376,7 @@ def _session_with(uuid: str, path: Path) -> str:
         if left < 0:
             break
         with (
-            suppress(OSError, ValueError),  # removed meanwhile, or empty
+            suppress(OSError, ValueError),  # the file was removed, or is empty
             beside.open("rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
@@ -386,7 +386,7 @@ def _session_with(uuid: str, path: Path) -> str:
 
 
 def _family(path: Path) -> list[tuple[int, Path]]:
-    """The other sessions in the folder of a file, and their sizes, the newest first."""
+    """Return the other sessions in the folder of a file, with their sizes, the newest first."""
     found: list[tuple[int, int, Path]] = []
     with suppress(OSError):
         for each in os.scandir(path.absolute().parent):
@@ -397,7 +397,7 @@ def _family(path: Path) -> list[tuple[int, Path]]:
     return [(size, place) for _, size, place in sorted(found, reverse=True)[:FAMILY_FILES_MAX]]
 
 
-# a file as Claude Code reads it
+# how Claude Code reads a file
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
@@ -409,7 +409,7 @@ def restore(entries: Sequence[Entry]) -> str | None:
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return the entry of the SDK's list of sessions: empty for a subagent, or without anything to show.
+    """Return the entry of the SDK's list of sessions: empty for a subagent, and for a session without a summary.
 
     See `fold_session_summary` and `summary_entry_to_sdk_info` of the SDK.
     """
@@ -435,7 +435,7 @@ def listing(file: ReadFile) -> dict[str, object]:
 
 
 def _prompts(entries: Iterable[Fields]) -> Iterator[tuple[str, bool]]:
-    """Yield what the user typed, on one line, and whether it is a command."""
+    """Yield the prompts of the user, each on one line, and whether it is a command."""
     for entry in entries:
         if entry.get("type") != "user" or is_result(entry) or entry.get("isMeta") or entry.get("isCompactSummary"):
             continue
@@ -456,10 +456,10 @@ def _last(entries: Sequence[Fields], name: str) -> str:
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return a record as Claude Code writes it, without the line break."""
+    """Return the bytes that Claude Code writes for a record, without the line break."""
     return encode_javascript(record)
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # what it names is in the draft's source
-    """Return the entry of which a draft was made."""
+    """Return the entry from which a draft was made."""
     return write_entry(draft)

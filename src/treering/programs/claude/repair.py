@@ -1,4 +1,4 @@
-"""What a damaged session file of Claude Code needs to be repaired. See `treering.programs.common.tree_rules`."""
+"""The rules for repairing a session file of Claude Code. See `treering.programs.common.tree_rules`."""
 
 from __future__ import annotations
 

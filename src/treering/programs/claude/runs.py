@@ -1,6 +1,6 @@
 """Runs: one answer of the model and the results of its calls, which Claude Code writes as many entries.
 
-A run is known by its first node. Runs can be carried on from what is stored, a page at a time.
+A run is identified by its first node. Runs can be continued from a memo, which is read page by page.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from treering.programs.common.memo import Memo, Recalled
 
 
 class Run(msgspec.Struct, array_like=True, gc=False):
-    """Nodes that say one thing together."""
+    """The nodes of one answer and the results of its calls."""
 
     first: str
-    """Its first node, by which it is known."""
+    """Its first node, which identifies it."""
     tip: str
     writer: str
     answer: str = ""
-    """The id of the answer, if it is one and has not ended."""
+    """The id of the answer, if the run has one and has not ended."""
     ended: bool = False
-    """Something follows that is not of the run."""
+    """Whether a node follows that does not belong to the run."""
 
 
 _RUN: Final = msgspec.json.Decoder(Run)
@@ -31,13 +31,13 @@ _NAME: Final = msgspec.json.Decoder(str)
 
 
 class RecalledRuns:
-    """The runs that were known at a look, and those since."""
+    """The runs in a memo, and later runs."""
 
     def __init__(self, memo: Memo) -> None:
-        """Read nothing yet."""
+        """Make the table, without reading anything."""
         self._kept: Recalled[Run] = Recalled(memo, "runs", _RUN)
         self.runs: dict[str, Run] = {}
-        """By their first nodes, as far as they were asked for, or came since: these may have changed."""
+        """The runs that were read from the memo or are newer, by first node: these may have changed."""
 
     def find(self, first: str) -> Run:
         """Return a run by its first node."""
@@ -47,15 +47,15 @@ class RecalledRuns:
 
 
 class RecalledNames(MutableMapping[str, Run]):
-    """The runs of nodes, or what the ids of answers mean, as they were at a look and as they are since."""
+    """The runs of nodes or of ids of answers: from a memo, with later changes."""
 
     def __init__(self, memo: Memo, table: str, runs: RecalledRuns) -> None:
-        """Read nothing yet.
+        """Make the table, without reading anything.
 
         Args:
-            memo: What was known.
-            table: Which names.
-            runs: Those that they may mean.
+            memo: The memo.
+            table: The table of names in the memo.
+            runs: The runs to which the names may refer.
         """
         self.firsts: Recalled[str] = Recalled(memo, table, _NAME)
         self.of = runs
@@ -81,12 +81,12 @@ Table = MutableMapping[str, Run]
 
 
 def runs_in(table: Table) -> Iterable[Run]:
-    """Return the runs of a table that may not be kept as they are."""
+    """Return the runs of a table that may differ from the memo."""
     return table.of.runs.values() if isinstance(table, RecalledNames) else table.values()
 
 
 def firsts_in(table: Table) -> Iterable[tuple[str, str]]:
-    """Return the names in a table that are not kept, and the first nodes of their runs."""
+    """Return the names in a table that are not in the memo, with the first nodes of their runs."""
     if isinstance(table, RecalledNames):
         return table.firsts.new.items()
     return ((name, run.first) for name, run in table.items())

@@ -1,9 +1,9 @@
 """The messages of a path that Claude Code sends: their order, without parts that the API would refuse.
 
-Rule 1: an answer is written in parts, with results among them. Consecutive parts, also with results between, are
+Rule 1: an answer is written in parts, with results among them. Consecutive parts, also with results between them, are
 joined: first the text, then the calls, then the results in their order, then other messages.
-Rule 2: calls without a result and results without a call are removed; of two calls with one id the first counts, and so
-of two results (`treering.calls`).
+Rule 2: calls without a result and results without a call are removed. If two calls have the same id, the first counts;
+the same holds for two results (`treering.calls`).
 Rule 3: parts of blank text are removed, and so are answers of which only thinking is left.
 Rule 4: thinking that another model signed is removed: only that model can read it.
 Rule 5: blocks have the format of the API. The result of a failed call has only text.
@@ -29,8 +29,8 @@ def sent(messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
     """Return the messages to send, in the format of Anthropic's API and the order of sending.
 
     Args:
-        messages: As they were recorded.
-        keep_open: Keep the calls that a next message can answer.
+        messages: The recorded messages.
+        keep_open: Keep the calls that the next message can answer.
     """
     model = next((name for message in reversed(messages) if (name := _model(message))), "")
     said = [Sent(at, _clean(message, model)) for at, message in enumerate(messages)]
@@ -84,7 +84,7 @@ def _with_new_calls(messages: Sequence[Sent]) -> Iterator[Sent]:
         yield Sent(each.at, message)
 
 
-# what is left out
+# parts that are left out
 
 
 def _says(message: object) -> bool:
@@ -160,7 +160,7 @@ def _model(message: object) -> str:
 
 
 def _answer(each: Sent) -> object:
-    """The identity of an answer: its id, which its parts share; a message without one is an answer by itself."""
+    """Return the identity of an answer: its id, which its parts share; for a message without an id, its place."""
     name = fields_of(each.message).get("id")
     return name if isinstance(name, str) and name else each.at
 

@@ -1,4 +1,4 @@
-"""What Claude Code calls a session."""
+"""The ids that Claude Code gives to sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 
 def uuid_of(name: str) -> str:
-    """Return the id of a session as a UUID: Claude Code opens no other."""
+    """Return the id of a session as a UUID: Claude Code opens no session with another id."""
     try:
         return str(UUID(name))
     except ValueError:

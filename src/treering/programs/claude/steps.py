@@ -1,4 +1,4 @@
-"""The links of the chain as they stand in the file, and at which of them Claude Code goes on."""
+"""The chain of entries in the file, and the entry at which Claude Code continues."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from treering.programs.common.memo import Memo, Recalled, new_in
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What must be known of an entry with a `uuid`, by that."""
+    """The facts about an entry with a `uuid`."""
 
     parent: str
-    """What it names as its parent; empty if nothing."""
+    """The parent that it names; empty if it names none."""
     place: int
-    """Where it stands in the file."""
+    """Its place in the file."""
     speaks: bool
     main: bool
-    """It speaks in the conversation itself."""
+    """Whether it is a message of the conversation itself."""
     said: int = -1
-    """The place of the entry that is a node here, which may be an earlier one with this `uuid`; -1 if there is none."""
+    """The place of the entry with this `uuid` that became a node, which may be an earlier one; -1 if none did."""
     above: str | None = None
     """The parent of that node."""
 
@@ -30,18 +30,18 @@ class End(NamedTuple):
     """The nearest message at or above an end of the chain."""
 
     uuid: str = ""
-    """Empty if there is none."""
+    """The message; empty if there is none."""
     place: int = 0
     main: bool = False
 
 
 class Ended(NamedTuple):
-    """What the choice of the leaf must know of the steps that are kept."""
+    """The facts about the steps in the memo that the choice of the leaf needs."""
 
     ends: dict[str, End] = {}  # noqa: RUF012  # never changed
-    """Those that no other follows."""
+    """The steps that no other step follows."""
     awaited: set[str] = set()  # noqa: RUF012  # likewise
-    """What they follow that is not among them."""
+    """The parents that steps name and that are not in the memo."""
 
 
 _UNKNOWN: Final = End()
@@ -57,16 +57,16 @@ class Steps:
 
     @property
     def ended(self) -> Ended:
-        """What must be kept besides the steps themselves, so that others can go on."""
+        """The facts that must be stored in addition to the steps, so that another object can continue."""
         return Ended(self._ends(), self._awaited())
 
     @property
     def new(self) -> Iterable[tuple[str, Step]]:
-        """Those that are not kept, by their `uuid`s."""
+        """The steps that are not in the memo, by their `uuid`s."""
         return new_in(self._all)
 
     def go_on(self, ended: Ended, memo: Memo) -> None:
-        """Go on where others stood."""
+        """Continue from the state of another object."""
         self._all, self._ended = Recalled(memo, "steps", _STEP), ended
 
     def get(self, uuid: str) -> Step | None:
@@ -74,21 +74,21 @@ class Steps:
         return self._all.get(uuid)
 
     def add(self, uuid: str, step: Step, *, again: bool) -> None:
-        """Take in the next entry; `again` if there is one with its `uuid`: the later one counts, and its place."""
+        """Add the next entry; `again` if an earlier entry has its `uuid`: the later entry and its place count."""
         if again:
             del self._all[uuid]
         self._all[uuid] = step
 
     def leaf(self, chosen: str) -> str:
-        """Return the message at which Claude Code would go on; nothing if nothing was said.
+        """Return the message at which Claude Code would continue; empty if there is no message.
 
-        An end of the chain stands for the nearest message above it. The one that counts is that which the last entry of
-        the type `last-prompt` names, if it is still an end; else the last one in the file that is no sidechain; else
-        the last. (As Claude Code 2.1.330 was seen to do it. Its SDK leaves out the first of these, and passes over what
-        the program wrote last.)
+        An end of the chain stands for the nearest message above it. Claude Code chooses the end that the last entry of
+        the type `last-prompt` names, if it is still an end; else the last end in the file that is in the conversation
+        itself; else the last end. (Seen with Claude Code 2.1.330. Its SDK does not use `last-prompt`, and ignores the
+        program's own last messages.)
 
         Args:
-            chosen: What the last entry of that type names.
+            chosen: The entry that the last entry of that type names.
         """
         ends = self._ends()
         last = [end for end in ends.values() if end.uuid]
@@ -97,10 +97,10 @@ class Steps:
         return ends.get(chosen, End()).uuid or newest.uuid
 
     def _ends(self) -> dict[str, End]:
-        """The steps that no other follows, and the messages that they stand for."""
+        """Return the steps that no other step follows, and the messages that they stand for."""
         steps = self._unkept()
         ends = {} if steps is self._all else dict(self._ended.ends)
-        early: set[str] = set()  # what was followed before it came
+        early: set[str] = set()  # steps that an earlier step named as its parent
         for uuid, step in steps.items():
             if ends.pop(step.parent, None) is None and self._comes_behind(step.parent, step):
                 early.add(step.parent)
@@ -113,30 +113,30 @@ class Steps:
         return ends
 
     def _comes_behind(self, uuid: str, step: Step) -> bool:
-        """Tell whether an entry is the one of a step, or comes later."""
+        """Tell whether an entry is the step's own entry, or a later one."""
         found = self._all.get(uuid) if uuid else None
         return found is not None and found.place >= step.place
 
     def _awaited(self) -> set[str]:
-        """What steps follow that is not there."""
+        """Return the parents that steps name and that do not exist."""
         steps = self._unkept()
         kept = set[str]() if steps is self._all else self._ended.awaited
         return kept | {step.parent for step in steps.values() if step.parent and step.parent not in self._all}
 
     def _unkept(self) -> Mapping[str, Step]:
-        """The steps that are not kept; all of them, if one of these changes what is kept of the others."""
+        """Return the steps that are not in the memo; all steps, if a new one changes the stored facts about others."""
         steps = self._all
         if not isinstance(steps, Recalled) or steps.replaces or steps.new.keys() & self._ended.awaited:
             return steps
         return steps.new
 
     def _speaker_above(self, uuid: str, known: dict[str, str | None]) -> str | None:
-        """The nearest message at or above an entry; `known` remembers answers."""
+        """Return the nearest message at or above an entry; `known` caches results."""
         passed: list[str] = []
         found: str | None = None
         cursor = uuid
         while cursor in self._all and cursor not in known:
-            known[cursor] = None  # a chain may come round in a circle
+            known[cursor] = None  # a chain may have a cycle
             passed.append(cursor)
             if self._all[cursor].speaks:
                 found = cursor

@@ -1,8 +1,8 @@
 """The parts of a context that Claude Code does not send, though they are in its file.
 
-It skips parts that the API would refuse: calls without a result, results without a call or for the same call, thinking
-at the end of an answer, blank texts. (Seen in the requests of Claude Code 2.1.330. A last call without a result is
-sent, with a result that the program makes up.)
+It skips parts that the API would refuse: calls without a result, results without a call, second results of a call,
+thinking at the end of an answer, blank texts. (Seen in the requests of Claude Code 2.1.330. A last call without a
+result is sent, with a result that the program makes up.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def unsent(messages: Iterable[object]) -> list[LeftOut]:
     """Return the parts of a context that are not sent.
 
     Args:
-        messages: Those that the session shows to the model, in whatever shape.
+        messages: The messages that the session shows to the model, in any format.
     """
     found: Counter[str] = Counter()
     open_calls: Counter[str] = Counter()

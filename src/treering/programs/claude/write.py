@@ -1,13 +1,13 @@
 """Sessions as files of Claude Code.
 
-Theory of operation ------------------- Imported records are written with their own bytes, in their order, so an
-unchanged session gives the file of which it was made. Records made here follow as entries with the ids of their nodes:
-Claude Code accepts any text as a `uuid`. It continues at the end of the chain that its last entry of the type
-`last-prompt` names, so such an entry is added if it would continue elsewhere; if the node has children, a note of the
-program is added as a leaf below it.
+Imported records are written with their own bytes, in their order, so an unchanged session gives the file from which it
+was imported. Records made in Treering follow as entries with the ids of their nodes: Claude Code accepts any text as a
+`uuid`. It continues at the end of the chain that its last entry of the type `last-prompt` names. So such an entry is
+added if Claude Code would continue at another node; if the session's node has children, a note of the program is added
+as a leaf below it.
 
-The path that Claude Code will find is not guessed: the written entries are read again by the importer. For example, it
-sees the results of calls on every branch that continues an answer, which other programs do not.
+The path that Claude Code will find is not guessed: the importer reads the written entries again. For example, Claude
+Code sees the results of calls on every branch that continues an answer, which other programs do not.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _REASONS: Final = {
 _NO_WORD: Final = "the format has no such record"
 _NOTHING: Final = "there is nothing in it that the program would send"
 _VERSION: Final = "2.1.330"
-"""The version of Claude Code in entries of sessions without any, whose format they have."""
+"""The version of Claude Code whose format new entries have; written if the session has no entry with a version."""
 _PROMPT_CHARACTERS_MAX: Final = 200
 _ENVELOPE: Final = ("userType", "entrypoint", "cwd", "version", "gitBranch")
-"""Fields that an entry has like the one before."""
+"""Fields whose values a new entry copies from the entry before it."""
 
 
 def compose(view: View) -> Composed:
@@ -71,7 +71,7 @@ def compose(view: View) -> Composed:
 
 
 class _Entries:
-    """The entries written so far, with the tree that Claude Code makes of them."""
+    """The entries written so far, with the tree that Claude Code builds from them."""
 
     def __init__(self) -> None:
         self.lines = LineBuffer()
@@ -91,7 +91,7 @@ class _Entries:
 
         Args:
             line: Its bytes in the file.
-            entry: The entry in it, if that is at hand.
+            entry: The decoded entry, if the caller has it.
         """
         self.lines.append(line)
         place = len(self.names)
@@ -107,7 +107,7 @@ class _Entries:
         return self._course.leaf()
 
     def way(self) -> list[str]:
-        """Return the path to there as Claude Code finds it."""
+        """Return the path to the leaf as Claude Code finds it."""
         parents = {name: parent for name, parent in zip(self.names, self._parents, strict=True) if name}
         way: list[str] = []
         node = self.leaf
@@ -127,25 +127,25 @@ class _Composer:
     def __init__(self, view: View) -> None:
         self._view = view
         self._claude = True
-        """Whether records may be entries of Claude Code: no header is of another program."""
+        """Whether records may be entries of Claude Code: the session was not imported from another program."""
         self._session = uuid_of(view.info.id)
         self._forked_from = ""
         self._before = b""
         self._entries = _Entries()
         self._changed = False
         self._parents: dict[str, str | None] = {}
-        """By node."""
+        """The parent of each node."""
         self._links: dict[str, str | None] = {}
         """By node: the `uuid` that its children name as their parent, if that is not the id of the node."""
         self._unwritten: set[str] = set()
-        """Nodes of which no entry was written."""
+        """Nodes for which no entry was written."""
         self._amended: dict[str | None, object] = {}
         self._later: list[Fields] = []
         self._left: Counter[tuple[str, bool]] = Counter()
         self._unseen: dict[str, tuple[str, str]] = {}
         self._pieces: set[str] = set()
         self._summaries: set[str] = set()
-        """Compactions, which a later one never keeps."""
+        """Compactions, which a later compaction never keeps."""
         self._envelope: Fields = {"userType": "external", "cwd": view.info.cwd, "version": _VERSION, "gitBranch": ""}
         self._hidden: set[str] = view.perform(_hidden)
         self._circular = is_circular(view)
@@ -232,7 +232,7 @@ class _Composer:
     def _write(self, entry: Fields) -> None:
         self._entries.add(encode(entry) + b"\n")
 
-    # records made here
+    # records made in Treering
 
     def _take_edit(self, edit: Draft) -> None:
         if edit.kind != "amend" and not (edit.brief or {}).get("undo"):
@@ -247,7 +247,7 @@ class _Composer:
         self._later.append({"type": "custom-title", "customTitle": title, "sessionId": self._session})
 
     def _settle_titles(self, given: str) -> None:
-        """Write the titles recorded here before one of the file, which may be the first of these, imported again."""
+        """Write titles recorded in Treering before a title of the file, which may be the first of them, reimported."""
         if self._later and self._later[0]["customTitle"] == given:
             del self._later[0]
             return
@@ -272,11 +272,11 @@ class _Composer:
             self._links[str(draft.id)] = parent
 
     def _link(self, node: str | None) -> str | None:
-        """The `uuid` that children of a node name as their parent."""
+        """Return the `uuid` that children of a node name as their parent."""
         return self._links.get(node, node) if node in self._parents else None
 
     def _say(self, draft: Draft, parent: str | None) -> bool:
-        """Write the entries of a message; false if there are none."""
+        """Write the entries of a message; False if there are none."""
         messages = self._messages(draft)
         if not messages:
             self._unseen[str(draft.id)] = (draft.kind, _NOTHING)
@@ -289,7 +289,7 @@ class _Composer:
         return True
 
     def _messages(self, draft: Draft) -> list[Fields]:
-        """Return the messages of Claude Code for a node: an answer with results in it is two."""
+        """Return the messages of Claude Code for a node: an answer with results in it becomes two messages."""
         if draft.kind == "branch_summary":
             text = fields_of(draft.payload).get("summary")
             return [fields_of(render(BRANCH_SUMMARY, draft.payload, _seen(draft)))] if text else []
@@ -369,7 +369,7 @@ class _Composer:
         return {"preservedSegment": segment, "preservedMessages": listed}
 
     def _path(self, node: str | None) -> Iterator[str]:
-        """Yield the nodes from one up to a root."""
+        """Yield the nodes from `node` up to a root."""
         seen: set[str] = set()
         while node is not None and node in self._parents and node not in seen:
             seen.add(node)
@@ -392,7 +392,7 @@ class _Composer:
             self._left["branch", True] += max(1, len(set(wanted) - set(way)))
 
     def _names(self, node: str) -> list[str]:
-        """The entries of a node."""
+        """Return the names of the entries of a node."""
         stem, number = f"{node}-part", 1
         names = []
         while f"{stem}{number}" in self._pieces:
@@ -410,7 +410,7 @@ class _Composer:
 
     def _write_end(self, node: str, parent: str | None) -> str:
         """Write a note of the program as a child of an entry that has children, so that the entry ends a chain."""
-        number = len(self._entries.names)  # an earlier one may exist
+        number = len(self._entries.names)  # an earlier export may have written one
         name = str(uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{number}"))
         draft = Draft(id=name, role="system", time_ms=self._view.info.updated_ms)
         entry = self._entry(draft, name, parent, {"role": "user", "content": ""})
@@ -426,7 +426,7 @@ def _hidden(reader: Readable) -> Steps[set[str]]:
 
 
 def _is_entry(draft: Draft) -> bool:
-    """Tell whether a record was made of an entry of Claude Code."""
+    """Tell whether a record was made from an entry of Claude Code."""
     source, payload = draft.source or {}, fields_of(draft.payload)
     if RAW in source:
         return True

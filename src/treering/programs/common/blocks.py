@@ -1,11 +1,11 @@
-"""Messages as blocks, whatever program or API wrote them, for policies whose programs need another format.
+"""Messages of any program or API as blocks, for policies whose programs need another format.
 
 An agent that continues an imported session adds messages in its own format. A policy shows all messages of a context in
 the format of its program. So a message is translated from its own format to blocks, and from blocks to the program's.
 
 The formats of common APIs and of pi are read: a `content` that is text or a list of typed blocks, `tool_calls`, and
-results with the id of their call; `treering.messages` translates those of other programs to these. Unknown values
-become text, as JSON: nothing is left out.
+results with the id of their call; `treering.messages` translates messages of other programs to these formats. Unknown
+values become text, as JSON: no value is left out.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class Block(NamedTuple):
     kind: str
     """`text`, `thinking`, `call`, `result` or `image`."""
     text: str = ""
-    """The text, thinking or result; of an image its bytes in base64."""
+    """The text, thinking or result; for an image, its bytes in base64."""
     id: str = ""
-    """Of the call or of the result's call."""
+    """The id of the call; for a result, that of its call."""
     name: str = ""
-    """Of the tool; of an image its media type."""
+    """The name of the tool; for an image, its media type."""
     arguments: object = None
-    """Of a call: a JSON value, or the text of one."""
+    """The arguments of a call: a JSON value, or its text."""
     failed: bool = False
-    """The result is an error."""
+    """Whether the result is an error."""
     signature: str = ""
-    """By which a provider verifies its own thinking."""
+    """The signature by which a provider verifies its own thinking."""
 
 
 def role_of(message: Fields, blocks: list[Block]) -> str:
-    """Return `user`, `assistant`, `tool` or `system`; a message that only has results is a tool's."""
+    """Return `user`, `assistant`, `tool` or `system`; a message that has only results is a tool's."""
     if blocks and all(block.kind == "result" for block in blocks):
         return "tool"
     return _ROLES.get(text_of(common(message).get("role")), "user")
@@ -76,7 +76,7 @@ def is_result(part: object) -> bool:
 
 
 def linked(image: Fields) -> str:
-    """Return the text in place of an image of which only the address is known, for programs that need its bytes."""
+    """Return the text that replaces an image without bytes, with its URL; empty if the image has bytes or no URL."""
     return f"[image: {text_of(image['url'])}]" if image.get("url") and not image.get("data") else ""
 
 
@@ -86,7 +86,7 @@ def said(blocks: list[Block]) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return text as it is, nothing for null, and anything else as JSON."""
+    """Return text as it is, an empty text for null, and any other value as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else values.encode(value).decode()

@@ -1,14 +1,14 @@
 """Ids and parents of the entries of a file in which labels and names are also parents of entries.
 
-pi and similar programs keep labels, names and usage as entries of the tree: other entries name them as their parent.
-Here they are notes outside the tree. So the parent of an entry below a note is the note's nearest ancestor that is a
-node.
+pi and similar programs keep labels, names and usage as entries of the tree: other entries name them as their parent. In
+Treering they are notes outside the tree. So the parent of an entry below a note is the note's nearest ancestor that is
+a node.
 
-Rule: the result for an entry depends only on earlier entries of the file. So the drafts of a file that has grown begin
-with those of the file before.
+Rule: the result for an entry depends only on earlier entries of the file. So if a file has grown, its first drafts are
+the same as before.
 
-Ids are unique here. If the file has an id twice, the later entry gets a new id. References after it mean the later
-entry, earlier references the earlier one.
+Ids are unique in Treering. If the file has an id twice, the later entry gets a new id. References after it mean the
+later entry, earlier references the earlier one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     above: str | None
     """The parent entry, which may be a note."""
     stand_in: str | None
-    """A node needed in place of this note, because an earlier entry of the file names the note as its parent."""
+    """The id of a node that is needed in place of this note, because an earlier entry names the note as its parent."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
@@ -55,7 +55,7 @@ class Chain:
 
     def __init__(self, session: str, *, linear: bool = False) -> None:
         self.linear = linear
-        """The parent of each entry is the one before: old formats had neither ids nor parents."""
+        """Whether the parent of each entry is the entry before it: old formats had neither ids nor parents."""
         self._session = session
         self._made = 0
         self._above: MutableMapping[str, str | None] = {}
@@ -86,8 +86,8 @@ class Chain:
         Args:
             source: Its id in the file, empty if it has none.
             parent: The parent that the file names; an empty text or another type means none.
-            note: The entry is a note here, and no node.
-            moves: The entry becomes the leaf.
+            note: Whether the entry becomes a note, and no node.
+            moves: Whether the entry becomes the leaf.
         """
         above = self._last if self.linear else self.find(parent)
         if above is not None and above not in self._above:
@@ -122,7 +122,7 @@ class Chain:
                 return name
 
     def find(self, source: object) -> str | None:
-        """Return the id here for an id of the file: that of the last entry so far that has it."""
+        """Return the unique id for an id of the file: that of the last entry so far that has it."""
         return self._renamed.get(source, source) if isinstance(source, str) and source else None
 
     def node_at(self, name: str | None) -> str | None:
@@ -145,7 +145,7 @@ class Chain:
         return name in self._anchors and any(entry == name for entry in self._way_up(place))
 
     def _way_up(self, place: Place) -> Iterator[str]:
-        """Yield the entries above `place`, notes among them, the nearest one first."""
+        """Yield the entries above `place`, including notes, the nearest one first."""
         cursor = place.above
         passed = set[str]()  # a damaged file may have cycles
         while cursor is not None and cursor not in passed:
@@ -161,7 +161,7 @@ class Chain:
         return next((each for each in behind if each not in self._anchors), None)
 
     def stand(self, name: str | None) -> None:
-        """Move the leaf to an entry, which may be missing, or to the place before the first one."""
+        """Move the leaf to an entry, which may be missing, or before the first entry."""
         self._last = name
 
     def leaf(self) -> str | None:

@@ -1,10 +1,10 @@
 """Write a session as a file of lines: a header, then one entry per line.
 
-Imported records are written with their own bytes, in their order, so an unchanged session gives the file of which it
-was made. Nodes recorded here follow in their order, translated to the program's format. Labels, titles and usage
-recorded here come last: in these programs they are entries of the tree, descendants of the session's head. That also
-sets the leaf, since the programs continue at the last entry of the file. If there are none and the last entry is on
-another branch, an entry is added that only repeats a known fact.
+Imported records are written with their own bytes, in their order, so an unchanged session gives the file from which it
+was imported. Nodes recorded in Treering follow in their order, translated to the program's format. Labels, titles and
+usage recorded in Treering come last: in these programs they are entries of the tree, descendants of the session's head.
+That also sets the leaf, since the programs continue at the last entry of the file. If there are none and the last entry
+is on another branch, an entry is added that only repeats a known fact.
 
 Old files without ids are written unchanged if the session is unchanged, otherwise in the newest version.
 """
@@ -37,7 +37,7 @@ from treering.transcript.node import Draft
 _NOT_WRITTEN: Final = frozenset({"card", "import", "origin", EXPORTED, "link", "damage", "stream", "stream_end"})
 """Notes about the store or the import, which are not part of the conversation."""
 _UNTOLD: Final = _NOT_WRITTEN - {"link", "damage"}
-"""Those of which nobody is told that they are left out."""
+"""Notes that are not reported as left out."""
 _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
     "damage": "bytes in which there is no record",
@@ -55,18 +55,19 @@ _NOWHERE: Final = "nowhere"
 _WITH_IDS: Final = 2
 """The first version of pi's format with ids."""
 _ROLES_RENEWED: Final = frozenset({"custom"})
-"""Roles that had another name in an old version."""
+"""Roles that had other names in an old version."""
 _LEAF: Final = "leaf"
 """Notes of Operator-Use that name the leaf."""
 
 
 def compose_lines(view: View, target: LineExporter, encode: Encode | None = None) -> Composed:
-    """Make the file of a session. Memory: ids and the like, and amended messages.
+    """Make the file of a session. In memory are only ids and similar facts, and amended messages.
 
     Args:
         view: The session.
         target: The format.
-        encode: Writes a record, for programs that keep parts of it beside the file; by default as the format does.
+        encode: Encodes a record, for programs that keep parts of records in separate files; by default that of the
+            format.
     """
     return _Composer(view, target, encode or find_format(target.FORMAT).encode).compose()
 
@@ -82,50 +83,50 @@ class _Composer:
         self._header: bytes = b""
         self._lines = LineBuffer()
         self._held: list[bytes] = []
-        """JSON that is no record, held back until an entry follows: as the last line it would be the leaf."""
+        """JSON lines that are no records, held back until an entry follows: as the last line they would be the leaf."""
         self._ids: list[str | None] = []
         self._nodes: dict[str, str | None] = {}
-        """By written entry: the entry if it is a node, or its nearest ancestor that is one."""
+        """By written entry: the entry if it is a node, or its nearest ancestor that is a node."""
         self._meant: dict[str, str] = {}
-        """By id in the file: the last entry so far that has it, to which later references resolve."""
+        """By id in the file: the last entry so far that has it, to which later references refer."""
         self._stand_ins: set[str] = set()
         """Notes that are written in place of nodes."""
         self._last: str | None = None
-        """The entry at which the program would go on if the file ended here."""
+        """The entry at which the program would continue if the file ended now."""
         self._later: list[Draft] = []
         self._left: Counter[tuple[str, bool]] = Counter()
         self._forked = is_fork(view.info)
         self._hidden = view.perform(hidden)
-        """Retracted nodes that a model would see otherwise, or that are on the path."""
+        """Retracted nodes that a model would otherwise see, or that are on the path."""
         self._amended: dict[str | None, Draft] = {}
         self._renamed: dict[str, str | None] = {}
-        """Entries whose id here differs from that in the file, which was duplicate or missing."""
+        """Entries whose id in Treering differs from that in the file, which was duplicate or missing."""
         self._there: set[str | None] = set()
-        """Entries of the imported file; a fork may lack some of its notes."""
+        """Entries of the imported file; a fork may lack some of the file's notes."""
         self._adrift: set[str | None] = set()
         """Notes of a fork whose parent is not in the fork."""
         self._nodes_here: set[str | None] = set()
-        """Nodes that were recorded here."""
+        """Nodes that were recorded in Treering."""
         self._notes_here: set[str | None] = set()
-        """Notes that were recorded here. After an earlier export, entries of the program may be below them."""
+        """Notes that were recorded in Treering. After an earlier export, entries of the program may be below them."""
         self._hang: dict[str, str | None] = {}
-        """By entry that is a parent: its nearest ancestor that is a node, by the first node below it."""
+        """By entry that is a parent: its nearest ancestor that is a node, found from the first node below it."""
         self._back: dict[str | None, str | None] = {}
-        """By note that came back with the file, unless it is written elsewhere: the parent it names there."""
+        """By note that an export wrote and an import read: its parent in the file; `_NOWHERE` if there are several."""
         self._first: dict[str, str] = {}
-        """By node that is written as several entries: the first of them."""
+        """By node that is written as several entries: the first of these entries."""
         self._settings = InForce(view)
         self._newest: str | None = None
         """The node taken last."""
         self._unseen: dict[str, tuple[str, str]] = {}
-        self._old = 0  # version of the imported file, as it was last; 0 if there was none
-        # Whether the imported entries that come now had ids; of those without, each follows the one before.
+        self._old = 0  # version of the file that was imported last; 0 if there was none
+        # Whether the imported entries from here on had ids; an entry without an id follows the entry before it.
         self._has_ids = True
         self._went_on = False
-        """Something was recorded here. Records imported after that come from a newer version of the file."""
+        """Whether nodes were recorded in Treering. Records imported later come from a newer version of the file."""
         self._labels, self._circular = view.labels(), is_circular(view)
         self._changed = changed
-        """The file has more records than the imported one, or another leaf. Then its ids must be unique."""
+        """Whether the file has more records than the imported file, or another leaf. Then its ids must be unique."""
 
     def compose(self) -> Composed:
         self._view.perform(let_index_go)
@@ -210,17 +211,17 @@ class _Composer:
 
     @property
     def _renews(self) -> bool:
-        """The file has an old version and must get the newest, or its program would rewrite it."""
+        """Whether the file has an old version and must get the newest, since its program would rewrite it otherwise."""
         return 0 < self._old < self._target.VERSION and (self._changed or self._forked)
 
     @property
     def _numbers_anew(self) -> bool:
-        """The file had no ids and needs them now."""
+        """Whether the file had no ids and needs them now."""
         return self._renews and self._old < _WITH_IDS
 
     @property
     def _is_mended(self) -> bool:
-        """Lines that are no records are left out: the program would not open the file."""
+        """Whether lines that are no records are left out, since the program would not open the file with them."""
         return self._format.RULES.refuses and (self._changed or self._forked)
 
     # the entries
@@ -249,7 +250,7 @@ class _Composer:
             self._take_own(self._as_amended(draft))
 
     def _settle(self, draft: Draft) -> None:
-        """Write the notes that were recorded before an imported entry, since the last label or title counts."""
+        """Write the notes recorded before an imported entry first, since the last label or title counts."""
         notes = [note for note in self._later if note.kind not in EDITS]
         if not notes:
             return
@@ -264,7 +265,7 @@ class _Composer:
             below = note.id
 
     def _in_words(self, draft: Draft) -> Draft:
-        """Return an imported record with its current contents: an amended message in the program's format."""
+        """Return an imported record with its current content: an amended message in the program's format."""
         amended = self._as_amended(draft)
         said = amended is not draft and draft.kind == "message"
         made = self._target.adapt(amended, self._settings.at(draft, self._newest)) if said else None
@@ -280,7 +281,7 @@ class _Composer:
         made = self._target.retract(msgspec.structs.replace(edit, target=meant)) if hides else None
         if made is not None:
             del self._hidden[str(edit.target)]  # once is enough
-            name = new_id() if made.id in self._there else made.id  # it came back as an entry, on another branch
+            name = new_id() if made.id in self._there else made.id  # it was reimported on another branch
             self._later += [msgspec.structs.replace(made, id=name)] if meant is not None else []
         elif not (edit.brief or {}).get("undo"):
             self._left[edit.kind, hides] += 1
@@ -300,12 +301,12 @@ class _Composer:
                 parent = made.id
 
     def _apart(self, draft: Draft) -> list[Draft]:
-        """Split a draft into those that the program needs for the same message; the last one has its id."""
+        """Split a draft into the drafts that the program needs for the same message; the last one has its id."""
         brief = draft.brief or {}
         if draft.kind == "compaction" and brief.get("kept") in self._first:
             return [msgspec.structs.replace(draft, brief=brief | {"kept": self._first[str(brief["kept"])]})]
         if draft.kind == "compaction" and brief.get("kept") not in self._nodes:
-            # Such keeps nothing, in all programs but kit: that would send all to the end of the file.
+            # It keeps nothing, in all programs except kit: kit would send everything to the end of the file.
             kept_nothing = {name: value for name, value in brief.items() if name != "kept"}
             return [msgspec.structs.replace(draft, brief=kept_nothing)]
         if draft.kind != "message" or not isinstance(draft.payload, dict):
@@ -329,7 +330,7 @@ class _Composer:
         return None
 
     def _parent(self, draft: Draft) -> str | None:
-        """The parent that the entry of a draft names; in a file it may be a label."""
+        """Return the parent that the entry of a draft names; in a file it may be a label."""
         named = (draft.links or {}).get("source_parent")
         parent = draft.parent if isinstance(draft.parent, str) else None
         if self._changed and parent in self._renamed and named in (None, self._renamed[parent]):
@@ -342,14 +343,14 @@ class _Composer:
         return self._last
 
     def _is_elsewhere(self, draft: Draft, named: object) -> bool:
-        """Whether the note that an entry names as its parent is no ancestor here, as in a fork that lacks it."""
+        """Tell whether the note that an entry names as its parent is no ancestor, as in a fork that lacks the note."""
         if named in self._notes_here:
             stands = self._nodes.get(str(named), _NOWHERE)
             return stands is _NOWHERE or (draft.type == "node" and stands != draft.parent)
         return self._forked and (named not in self._there or named in self._adrift)
 
     def _keeps_elsewhere(self, draft: Draft) -> bool:
-        """Whether the record of a compaction keeps from such a note."""
+        """Tell whether the first kept entry of a compaction's record is such a note."""
         kept, source = (draft.brief or {}).get("kept"), draft.source or {}
         if kept is None or (kept not in self._there and kept not in self._nodes_here):
             return False
@@ -358,13 +359,13 @@ class _Composer:
         return any(name not in self._back and self._is_elsewhere(draft, name) for name in named)
 
     def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
-        """Add an entry; those of old files follow one another, whatever they name as their parent."""
+        """Add an entry. With `follows`, for old files, its parent is the last entry, whatever parent it names."""
         for line in self._held:
             self._lines.append(line)
         self._held.clear()
         name, own = draft.id or "", own_id(draft)
         above = self._last if follows else self._meant.get(parent or "", parent)
-        anew = self._numbers_anew or (follows and self._old >= _WITH_IDS)  # the latter: by an earlier export, too
+        anew = self._numbers_anew or (follows and self._old >= _WITH_IDS)  # the latter also after an earlier export
         if follows:
             parent = above if anew else (draft.links or {}).get("source_parent")
         named = (draft.links or {}).get("source_parent")
@@ -383,7 +384,7 @@ class _Composer:
         self._last = draft.target if draft.type == "note" and draft.kind == _LEAF else name
 
     def _is_renamed(self, draft: Draft) -> bool:
-        """Whether the entry of a draft names one that has another id now, or is one."""
+        """Tell whether the entry of a draft has another id now, or names an entry that has."""
         brief = draft.brief or {}
         named = (draft.id, draft.parent, draft.target, brief.get("kept"), brief.get("target"))
         return any(name in self._renamed for name in named if isinstance(name, str))
@@ -407,16 +408,16 @@ class _Composer:
             self._write(restated, node)
 
     def _stands_at(self, node: str | None) -> bool:
-        """Whether `node` would be the leaf if the file ended here."""
+        """Tell whether `node` would be the leaf if the file ended now."""
         return self._nodes.get(self._last or "") == node
 
 
 def _reunited(records: Iterable[Stored], names: set[str]) -> Iterator[Stored]:
-    """Give notes their ids back where stand-in nodes have them; the stand-ins come first and are not written.
+    """Give notes back the ids that their stand-in nodes have; a stand-in comes before its note and is not written.
 
     Args:
-        records: All, in their order.
-        names: Gets the ids of the notes.
+        records: All records, in their order.
+        names: The function adds the ids of the notes to this set.
     """
     held: Stored | None = None
     for each in records:
@@ -433,7 +434,7 @@ def _reunited(records: Iterable[Stored], names: set[str]) -> Iterator[Stored]:
 
 
 def _with_id(header: Fields, name: str) -> Fields:
-    """Return a header with an id where the programs write it."""
+    """Return a header with an id, at the place where the programs write it."""
     front: Fields = {field: header[field] for field in ("type", "version") if field in header}
     return {**front, "id": name, **{field: value for field, value in header.items() if field != "id"}}
 
@@ -445,12 +446,12 @@ def _without_origin(draft: Draft) -> Draft:
 
 
 def _is_json(damage: Draft) -> bool:
-    """Whether the bytes are JSON, which every reader accepts, and not a broken line."""
+    """Tell whether the bytes are JSON, which every reader accepts, and not a broken line."""
     return isinstance(damage.payload, dict) and damage.payload.get("kind") in ("null", "no_object")
 
 
 def _legible(line: bytes, rules: Rules) -> bytes:
-    """Return a line with the same JSON that the program reads as one line: some programs end lines inside texts."""
+    """Return a line with the same JSON that the program reads as one line: it may end lines at other characters."""
     if not rules.ends or line.isascii():
         return line
     text = line.decode(errors="replace")

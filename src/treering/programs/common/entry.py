@@ -10,18 +10,18 @@ from treering.format.values import Fields
 from treering.transcript.node import Draft
 
 RAW = "raw"
-"""In the `source` of a draft: the bytes of its record, as text or, where they are no UTF-8, as bytes."""
+"""In the `source` of a draft: the bytes of its record, as text or, if they are no UTF-8, as bytes."""
 ORDER = "order"
 """In the `source` of a draft: the names of the record's fields in their order."""
 
 PIECE = "-part"
-"""Part of the ids of entries that hold part of a node; the last of them has the node's own id."""
+"""A part of the ids of entries that hold parts of a node; the last of these entries has the node's own id."""
 AFTER = "$after"
-"""In the `source` of a draft: the bytes after its line, if they are not just one line break."""
+"""In the `source` of a draft: the bytes after its line, unless they are one line break."""
 BEFORE = "$before"
 """In the `source` of the header's note: white space before the header."""
 SLOT = "slot"
-"""In the `source` of the header's note: a line with the title in front of the header, where a program has one."""
+"""In the `source` of the header's note: the line with the title before the header, if the program has one."""
 FRAMING = frozenset({AFTER, BEFORE})
 """Keys for bytes that belong to a file and not to its records."""
 
@@ -30,21 +30,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One record of a file and its place."""
 
     id: str | None
-    """Verbatim, or generated if the version of the file has no ids; None if it is missing."""
+    """The id in the file, or a generated one if the version of the file has no ids; None if it is missing."""
     parent: str | None = None
     """The parent that the program takes; None for a root."""
     type: str
-    """Empty if it has none."""
+    """The type; empty if it has none."""
     record: Fields
-    """Empty if the line is JSON but no object."""
+    """The fields; empty if the line is JSON but no object."""
     raw: bytes
-    """The bytes of its line, without the line break; of several records on one line, its own."""
+    """The bytes of its line, without the line break; if the line has several records, only the bytes of this one."""
     line: int
-    """Counted from 1."""
+    """The number of its line, from 1."""
     offset: int
-    """Of `raw` in the uncompressed file."""
+    """The offset of `raw` in the uncompressed file."""
     intact: bool = True
-    """The record was alone on its line, so that other programs can read it."""
+    """Whether the record was alone on its line, so that other programs can read it."""
     after: bytes = b"\n"
     """The line break and blank lines after it; empty if the file ends without one."""
 
@@ -54,14 +54,14 @@ def with_source(
 ) -> Draft:
     """Return a draft from which the bytes of its record can be reproduced.
 
-    Mostly the draft itself is enough. If the fields had another order, the order is kept; if they would be written in
-    another way, the bytes are kept. So an error in a mapping costs space, and never data.
+    Usually the draft itself is enough. If the fields had another order, the order is stored; if they would be written
+    differently, the bytes are stored. So an error in a mapping costs space, and never data.
 
     Args:
         draft: The draft of the record, with remaining fields in its `source`.
         entry: The record and its bytes.
-        write: Makes the record of the draft.
-        encode: Writes a record as the program does.
+        write: Makes the record from the draft.
+        encode: Encodes a record like the program.
         optional: Fields that the record may lack though every draft has them.
     """
     made = _with_bytes(draft, entry, write, encode, optional)
@@ -85,13 +85,13 @@ def _with_bytes(
 
 
 def framed(draft: Draft, line: bytes) -> bytes:
-    """Return a line with the white space that was around the line of a draft."""
+    """Return a line with the white space that the file had around the line of a draft."""
     source = draft.source or {}
     return as_bytes(source.get(BEFORE)) + line + (as_bytes(source[AFTER]) if AFTER in source else b"\n")
 
 
 def as_text(raw: bytes) -> str | bytes:
-    """Return bytes as text if they are text."""
+    """Return bytes as text if they are UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -99,9 +99,9 @@ def as_text(raw: bytes) -> str | bytes:
 
 
 def as_bytes(raw: object) -> bytes:
-    """Return the bytes from which `as_text` made a text."""
+    """Return the bytes that were given to `as_text`."""
     return raw if isinstance(raw, bytes) else str(raw or "").encode()
 
 
 Encode = Callable[[Fields], bytes]
-"""Writes a record as its program does, without a line break."""
+"""A function that encodes a record like its program, without a line break."""

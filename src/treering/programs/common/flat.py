@@ -1,7 +1,7 @@
-"""Files with a list of messages instead of a tree: the parent of each message is the one before.
+"""Files with a list of messages instead of a tree: the parent of each message is the message before it.
 
 Operator-Use wrote such files before May 2026: a line of metadata, then one message on each line. evva writes one
-document. Neither gives ids to messages, so ids are generated, the same on every reading.
+JSON document. Neither gives ids to messages, so ids are generated, the same on every reading.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Record = tuple[Entry | None, list[Draft]]
 
 
 def _nothing(_record: Fields) -> bytes:
-    """Return no bytes, so that the bytes of the file are kept."""
+    """Return no bytes, so that `with_source` stores the bytes of the file."""
     return b""
 
 
@@ -41,7 +41,7 @@ class Messages:
 
     @property
     def leaf(self) -> str | None:
-        """The last message, or None if there is none."""
+        """The last message; None if there is none."""
         return self._chain.leaf()
 
     def add(self, message: Fields, value: Value, role: str) -> Record:
@@ -70,7 +70,7 @@ def _payload(draft: Draft) -> Fields:
 
 
 FLAT: Final = "operator-flat"
-"""The format in the header of a flat file, which differs so that no exporter takes its records for those of a tree."""
+"""The format in the header of a flat file; another name than a tree's, so that no exporter mistakes its records."""
 _ROLES: Final = {"human": "user", "ai": "assistant"}
 
 
@@ -80,7 +80,7 @@ def is_flat(record: Mapping[str, object]) -> bool:
 
 
 class FlatSource:
-    """A flat file of Operator-Use. See `ImportSource` for what its members promise."""
+    """A flat file of Operator-Use. `ImportSource` documents its members."""
 
     def __init__(self, open_file: Callable[[], io.BufferedIOBase], path: Path) -> None:
         self._open = open_file
@@ -122,7 +122,7 @@ class FlatSource:
         return damage_note(name, value.damage or "no_message", value.line, value.offset, value.raw)
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the file as drafts, in its order."""
+        """Yield the drafts of the file, in its order."""
         for _, drafts in self.records():
             yield from drafts
 
@@ -152,8 +152,8 @@ def _read_header(header: Fields, path: Path) -> Imported:
 
 
 def _local_time(value: object) -> int | None:
-    """Return milliseconds since 1970 of a local time without an offset.
+    """Return a local time without an offset in milliseconds since 1970.
 
-    The offset is unknown. UTC is assumed, so that a file gives the same times everywhere.
+    The offset is unknown. UTC is assumed, so that a file gives the same times on every computer.
     """
     return times.read_time(value) if isinstance(value, str) else None

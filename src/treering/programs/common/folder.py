@@ -1,7 +1,7 @@
 """A folder that holds one session of another program, on this computer or in a bucket. It is read and never written.
 
 Most programs keep a session in one file. Some keep it in a folder of files, also in object storage. Such a folder is
-found by the paths of its files alone, so that a bucket costs one LIST for each 1,000 of them.
+found by the paths of its files only, so that a bucket costs one LIST for each 1,000 files.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from treering.storage.requests import Driver, Entry, Found, Get, Steps
 from treering.storage.run import checked, list_all, run
 
 UnitOf = Callable[[str], str | None]
-"""Maps the path of a file to the path of its session's folder. None: not of this format. Empty: of this format, but of
-no session."""
+"""Maps the path of a file to the path of its session's folder. The result is None if the file has another format, and
+empty if the file has this format but belongs to no session."""
 FILES_AT_ONCE: Final = 64
 """Files read in parallel from a bucket; the driver has as many connections."""
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bytes read of a local file: a larger file counts as cut off there."""
+"""The most bytes read from a local file: a larger file is treated as if it ended there."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -43,7 +43,7 @@ class Folder(Protocol):
 
     @property
     def path(self) -> str:
-        """The absolute path, or the URL, without a slash at its end."""
+        """The folder's absolute path or URL, without a slash at its end."""
 
     def files(self) -> list[File]:
         """Return all files below it, sorted by name; links are skipped.
@@ -56,9 +56,9 @@ class Folder(Protocol):
         """Yield the contents of files, in the order of `names`.
 
         Raises:
-            NotFoundError: There is no such file, or it vanished.
-            AccessError: One may not be read.
-            UnavailableError: The system or the store gave another error.
+            NotFoundError: A file does not exist, or was deleted.
+            AccessError: A file may not be read.
+            UnavailableError: The system or the store reported another error.
         """
 
 
@@ -69,7 +69,7 @@ class LocalFolder:
         self.path = os.path.abspath(place)
 
     def files(self) -> list[File]:
-        """Return all files below it, sorted by name; links are passed over."""
+        """Return all files below it, sorted by name; links are skipped."""
         if not os.path.isdir(self.path):
             raise NotFoundError(f"no such folder. path={self.path!r}", kind=Kind.FILE)
         found = []
@@ -82,7 +82,7 @@ class LocalFolder:
         return sorted(found)
 
     def read(self, names: Iterable[str]) -> Iterator[bytes]:
-        """Yield what files hold, in the order of their names; of one that is too large, its beginning."""
+        """Yield the contents of files, in the order of `names`; only the beginning of a file that is too large."""
         for name in names:
             path = Path(self.path, name)
             with refused(path), path.open("rb") as file:
@@ -91,13 +91,13 @@ class LocalFolder:
 
 
 class StoredFolder(os.PathLike[str]):
-    """A folder in a bucket; see `Folder`. Where a path is asked for, it is its URL.
+    """A folder in a bucket; see `Folder`. Its path is its URL.
 
     Args:
-        driver: Opened at `base`.
+        driver: A driver that was opened at `base`.
         base: A URL.
-        name: Of the folder below it; empty if it is that itself.
-        entries: What is below `base`, if that was listed already.
+        name: The name of the folder below `base`; empty if the folder is `base` itself.
+        entries: The objects in the folder, if they were listed already.
     """
 
     def __init__(self, driver: Driver, base: str, name: str = "", entries: Iterable[Entry] | None = None) -> None:
@@ -115,7 +115,7 @@ class StoredFolder(os.PathLike[str]):
         return self.path
 
     def files(self) -> list[File]:
-        """Return all files below it, sorted by name: as of the first call, or the list with which it was found."""
+        """Return all files below it, sorted by name: from the list that found it, or from a LIST at the first call."""
         if self._files is None:
             self._files = self._named(run(list_all(self._prefix), self._driver))
         return self._files
@@ -126,7 +126,7 @@ class StoredFolder(os.PathLike[str]):
         )
 
     def read(self, names: Iterable[str]) -> Iterator[bytes]:
-        """Yield what files hold, in the order of their names; so many at a time are in memory."""
+        """Yield the contents of files, in the order of `names`; at most `FILES_AT_ONCE` are in memory at a time."""
         for part in _parts(names):
             yield from run(self._get(part), self._driver)
 
@@ -147,10 +147,10 @@ def _parts(names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def open_url(url: str, storage_options: Mapping[str, Any] | None = None) -> Driver:
-    """Return a driver for reading from any store: without writes, no conditions are needed.
+    """Return a driver for reading from any store: reading needs no conditional writes.
 
     Raises:
-        UsageError: The URL is of no store that is known.
+        UsageError: The URL is that of no known store.
     """
     try:
         return open_driver(url, storage_options=storage_options)
@@ -164,7 +164,7 @@ def is_url(place: str | os.PathLike[str]) -> bool:
 
 
 def folder_at(place: str | os.PathLike[str]) -> Folder | None:
-    """Return the folder at a place; None if a file is there, or nothing."""
+    """Return the folder at a place; None if there is a file or nothing."""
     where = located(place)
     if isinstance(where, StoredFolder):
         return where
@@ -190,7 +190,7 @@ def find_stored(url: str, unit_of: UnitOf, storage_options: Mapping[str, Any] | 
     """Yield the folders with sessions below a URL, sorted by name: one LIST for each 1,000 files.
 
     Raises:
-        UsageError: The URL is of no store that is known.
+        UsageError: The URL is that of no known store.
         UnavailableError: The store does not answer.
     """
     base = _without_slash(url)
@@ -203,12 +203,12 @@ def find_stored(url: str, unit_of: UnitOf, storage_options: Mapping[str, Any] | 
         name = unit[len(base) + 1 :]
         if name.isascii():
             yield StoredFolder(driver, base, name, entries)
-        else:  # a driver takes plain keys only, but may be opened anywhere
+        else:  # a driver accepts only ASCII keys, but can be opened at any URL
             yield StoredFolder(open_url(unit, storage_options), unit)
 
 
 def gather(paths: Iterable[Path], unit_of: UnitOf) -> Iterator[Path]:
-    """Yield the folders of sessions in place of their files, each once, and files that belong to none as they are."""
+    """Yield the folders of sessions instead of their files, each once, and files that belong to no such folder."""
     seen: set[str] = set()
     for path in paths:
         unit = unit_of(os.path.abspath(path))

@@ -1,15 +1,15 @@
 """Resume reading a file where the last reading ended.
 
-Session files of lines grow by appends, and may be gigabytes long when one more record comes. So a reading of a large
-file stores its progress, a `Look`, and the reader's state there. Resuming costs the same at any size.
+Session files of lines grow by appends, and may be gigabytes long when one more record is added. So a reading of a large
+file stores a `Look`: its progress, and the reader's state at that place. Resuming costs the same at any size.
 
 Rule 1: a look applies only to a file that begins with the same bytes, as far as can be checked without reading all of
-them. A digest of each piece is kept. The first piece, the last ones and a random sample are hashed again: an insertion
+them. A digest of each piece is kept. The first piece, the last piece and a random sample are hashed again: an insertion
 or removal is always noticed, as it moves the last piece. All pieces are hashed if they are few, if the inode differs or
 the time is older, or if the program changes records in place. A change in place outside the sample is found by a later
 reading, since the first digests are kept.
 Rule 2: a look is a cache. It is in the user's cache folder, may be removed at any time, and is ignored if it is damaged
-or of another version: then the file is read from its beginning, with the same result.
+or has another version: then the file is read from its beginning, with the same result.
 Rule 3: a look holds ids, places and digests, and no contents of messages.
 """
 
@@ -35,17 +35,17 @@ from treering.storage.atomic import write_atomically
 from treering.transcript.node import Draft
 
 LAYOUT: Final = 5
-"""Raised with every change of the readers' state, or of the drafts they make of a record."""
+"""The version of looks; raised with every change of the readers' state, or of the drafts they make from a record."""
 FILE_BYTES_MIN: Final = 4 * 1024 * 1024
 """Smaller files are read quickly enough from the beginning."""
 GROWTH_BYTES_MIN: Final = 4 * 1024 * 1024
-"""Bytes of growth after which a new look is stored: it takes a few percent of the file."""
+"""Bytes of growth after which a new look is stored. A look takes a few percent of the file's size."""
 LOOKS_MAX: Final = 256
 """Looks kept in one folder; the oldest are removed first."""
 PIECE_BYTES: Final = 4 * 1024 * 1024
-"""Hashed together."""
+"""The size of a piece, whose bytes are hashed together."""
 CHECKED_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Most old bytes to hash again: that takes less than a tenth of a second."""
+"""The most old bytes to hash again: that takes less than a tenth of a second."""
 _REWRITTEN: Final = frozenset({"operator"})
 """Formats whose programs rewrite files in place with a changed record, which may have the same length."""
 _READ_BYTES: Final = 1024 * 1024
@@ -54,10 +54,10 @@ _DIGEST_BYTES: Final = 16
 
 
 class Hash(Protocol):
-    """What `hashlib` makes."""
+    """A hash object of `hashlib`."""
 
     def digest(self) -> bytes:
-        """Return it."""
+        """Return the digest."""
 
 
 class Knowledge(NamedTuple):
@@ -70,7 +70,7 @@ class Knowledge(NamedTuple):
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
-    """The facts of the system about a file."""
+    """The facts of the file system about a file."""
 
     device: int = 0
     inode: int = 0
@@ -78,7 +78,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Look(msgspec.Struct, frozen=True, array_like=True):
-    """The progress of reading a file, and the reader's state there."""
+    """The progress of reading a file, and the reader's state at that place."""
 
     layout: int
     format: str
@@ -87,9 +87,9 @@ class Look(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     """Offset of the next line."""
     line: int
-    """The number of lines before it."""
+    """The number of lines before that line."""
     stamp: Stamp
-    """Of the file then."""
+    """The stamp of the file when the look was made."""
     pieces: bytes
     """Digests of the bytes between these offsets, piece by piece."""
     rest: bytes
@@ -99,15 +99,15 @@ class Look(msgspec.Struct, frozen=True, array_like=True):
     contents: Contents = msgspec.field(default_factory=Contents)
     """The pages with its facts about single records."""
     file: str = ""
-    """The name of the file with these pages, beside this one; empty if there is none yet."""
+    """The name of the file with these pages, in the same folder; empty if there is none yet."""
     fresh: bytes = b""
-    """Pages that are not in it yet, to be added at its end."""
+    """Pages that are not in that file yet, to be added at its end."""
     first: int = 0
-    """The number of the first of these."""
+    """The number of the first of these pages."""
     units: int = 0
     """Records that were counted; see `treering.importers.origin`."""
     records: bytes = b""
-    """Digest of these."""
+    """The digest of the counted records."""
     active_ms: int | None = None
 
 
@@ -119,10 +119,10 @@ class GrowingSource(ImportSource, Protocol):
     """A session file that is written by appending lines."""
 
     def records(self, growth: Growth | None = None) -> Iterator[tuple[Entry | None, list[Draft]]]:
-        """Yield the header's record, and then those from where `growth` begins; see `ImportSource.records`.
+        """Yield the header's record, and then the records from where `growth` begins; see `ImportSource.records`.
 
-        The function given to `Growth.begin` restores the reader's state, as a whole or not at all; the one given to
-        `Growth.values` returns it.
+        The function given to `Growth.begin` restores the reader's state, as a whole or not at all; the function given
+        to `Growth.values` returns it.
 
         Raises:
             CorruptError: The stored state is unreadable (kind `look`): read the file from its beginning.
@@ -147,20 +147,20 @@ class Growth:
         memo: Memo | None = None,
         bytes_min: int = GROWTH_BYTES_MIN,
     ) -> None:
-        """Nothing is read yet.
+        """Make a reading, without reading anything.
 
         Args:
-            name: Of the format.
-            end: The end of the last complete line, where a new look is made. None: make none.
+            name: The name of the format.
+            end: The end of the last complete line, where a new look is made. None: make no look.
             look: The last look; the file may have changed since.
-            stamp: Of the file.
+            stamp: The stamp of the file.
             memo: The facts of the last look.
-            bytes_min: Least bytes between two looks.
+            bytes_min: The least bytes between two looks.
         """
         self.look = look
-        """The look where the reading begins, decided by `begin`. None: at the beginning of the file."""
+        """The look at which the reading begins, decided by `begin`. None: it begins at the beginning of the file."""
         self.taken: Look | None = None
-        """The new look, once its place was read. None if the file grew little since the last one."""
+        """The new look, once its place was read. None if the file grew little since the last look."""
         self._name = name
         self._begin = 0
         self._end = 0 if end is None else end
@@ -175,8 +175,8 @@ class Growth:
         """Begin to read at the end of the last look, or at the beginning of the file.
 
         Args:
-            stream: At the beginning of the file; only this object may read it from now on.
-            begin: Offset of the first byte that counts.
+            stream: A stream at the beginning of the file; only this object may read it from now on.
+            begin: The offset of the first byte to compare.
             go_on: Restores the reader's state of the last look.
         """
         self._stream, self._begin, look, self.look = stream, begin, self.look, None
@@ -192,7 +192,7 @@ class Growth:
         self._hashed = _Hashed(stream, begin, self._end)
 
     def _is_same(self, look: Look) -> bool:
-        """Tell by hashing a sample whether the old bytes are the same; read up to their end."""
+        """Tell by hashing a sample whether the old bytes are the same; then the stream is at their end."""
         count = len(look.pieces) // _DIGEST_BYTES
         for number in self._drawn(count, look):
             self._stream.seek(self._begin + number * PIECE_BYTES)
@@ -204,11 +204,11 @@ class Growth:
         return self._hashed.rest == look.rest
 
     def _drawn(self, count: int, look: Look) -> list[int]:
-        """Return which of so many pieces are hashed again."""
+        """Return which of `count` pieces are hashed again."""
         few = max(CHECKED_BYTES_MAX // PIECE_BYTES - 1, 2)
         other = (self._stamp.device, self._stamp.inode) != (look.stamp.device, look.stamp.inode)
         if other:
-            self._bytes_min = 0  # it is known from the next look on
+            self._bytes_min = 0  # so that the next look has the new device and inode
         if count <= few or other or self._stamp.mtime_ns < look.stamp.mtime_ns or self._name in _REWRITTEN:
             return [*range(count)]
         return sorted({0, count - 1, *SystemRandom().sample(range(1, count - 1), few - 2)})
@@ -260,7 +260,7 @@ class _Hashed(io.RawIOBase):
         """Begin after the known pieces.
 
         Args:
-            stream: What is read.
+            stream: The stream to read.
             begin: Offset of the first byte to hash.
             end: Offset after the last byte to hash.
             pieces: Digests of the known pieces.
@@ -271,7 +271,7 @@ class _Hashed(io.RawIOBase):
         self.at = begin + before if before else 0
         """Offset of the next byte."""
         self.lines = 0
-        """Line breaks that were read before the end."""
+        """The number of line breaks that were read before `end`."""
         self._stream = stream
         self._begin = begin
         self._end = end
@@ -280,11 +280,11 @@ class _Hashed(io.RawIOBase):
 
     @property
     def rest(self) -> bytes:
-        """Digest of the bytes read of the current piece."""
+        """The digest of the bytes of the current piece that were read."""
         return _digest(self._hash)
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # no other buffer comes from BufferedReader
@@ -327,24 +327,24 @@ class Looks:
         bytes_min: int = FILE_BYTES_MIN,
         growth_min: int = GROWTH_BYTES_MIN,
     ) -> None:
-        """Open nothing yet.
+        """Make the object, without opening anything.
 
         Args:
-            folder: Their folder; by default in the user's cache folder.
+            folder: The folder of the looks; by default in the user's cache folder.
             bytes_min: No looks are stored for smaller files.
-            growth_min: Least bytes between two looks at a file.
+            growth_min: The least bytes between two looks at a file.
         """
         self._folder = None if folder is None else Path(folder)
         self._bytes_min = bytes_min
         self._growth_min = growth_min
 
     def growth(self, path: Path, name: str, units_max: int) -> Growth | None:
-        """Return how to read a file; None if it gets no look.
+        """Return the reading of a file; None if it gets no look.
 
         Args:
             path: The file.
-            name: Of its format.
-            units_max: Most records to skip.
+            name: The name of its format.
+            units_max: The most records to skip.
         """
         try:
             with path.open("rb") as file:
@@ -361,7 +361,7 @@ class Looks:
         return Growth(name, end, look, stamp=stamp, memo=memo, bytes_min=self._growth_min)
 
     def keep(self, path: Path, look: Look) -> None:
-        """Store a look at a file in place of the last one. Errors of writing are ignored."""
+        """Store a look at a file, which replaces the last one. Errors of writing are ignored."""
         place = self._place(path)
         with suppress(OSError):
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -407,7 +407,7 @@ class Looks:
 
 
 def _placed(place: Path, look: Look) -> Look:
-    """Write the pages of a look, at the end of its file or into a new one."""
+    """Write the pages of a look, at the end of its file or into a new file."""
     if look.file:
         descriptor, name = os.open(place.with_name(look.file), os.O_WRONLY | os.O_APPEND), look.file
     else:

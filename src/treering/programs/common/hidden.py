@@ -9,15 +9,15 @@ from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
 EDITS: Final = frozenset({"context_edit"})
-"""Kinds of entries that replace another one in a context."""
+"""Kinds of entries that replace another entry in a context."""
 
 
 def hidden(reader: Readable) -> Steps[dict[str, str | None]]:
     """Return the retracted nodes on the path to a session's head, each with the entry to hide in a file.
 
     That is the entry itself; for an edit it is the edited message, since programs cannot edit edits. It is None if the
-    last edit of it on the path hides it already, as one from an imported file does. An edit on another branch hides
-    nothing here; nor, in pi, an edit before a compaction that keeps its target.
+    last edit of that entry on the path hides it already, like an edit from an imported file. An edit on another branch
+    hides nothing on this path; nor does, in pi, an edit before a compaction that keeps its target.
     """
     index = yield from reader.replica.index()
     retracted = index.graph.annotations.retracted

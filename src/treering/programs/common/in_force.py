@@ -1,7 +1,7 @@
 """The settings in force at each node of a session.
 
-The entry of a node depends on them, for example on the model that gave an answer. They are those at the node and not
-those at the session's head: otherwise the next export would write the entry in another way.
+The entry of a node depends on them, for example on the model that gave an answer. The settings at the node count, not
+the settings at the session's head: otherwise the next export would write the entry differently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Settings: TypeAlias = dict[str, object]
 
 
 class InForce:
-    """The settings in force at each node. Computed from all nodes on first use, which only records made here need."""
+    """The settings in force at each node, computed from all nodes on first use. Only Treering's records need them."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -41,7 +41,7 @@ class InForce:
 
 
 def _in_force(reader: Readable) -> Steps[dict[str | None, Settings]]:
-    """Return the settings after each node; equal ones are one object."""
+    """Return the settings after each node; equal settings are one object."""
     index = yield from reader.replica.index()
     found: dict[str | None, Settings] = {None: {}}
     for row in index.graph:

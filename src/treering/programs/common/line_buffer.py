@@ -1,4 +1,4 @@
-"""A buffer for the lines of a file: in memory while they are few, then in a temporary file."""
+"""A buffer for the lines of a file: in memory while they are small, then in a temporary file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Nearly all sessions are smaller, and so need no temporary file."""
+"""The most bytes in memory. Nearly all sessions are smaller, and so need no temporary file."""
 
 
 class LineBuffer:
@@ -44,11 +44,11 @@ class LineBuffer:
 
 
 def broken(lines: Iterable[bytes], *, ended: bool) -> Iterator[bytes]:
-    """Yield lines, each with a line break at its end: the last of a file may have none, and then stays without.
+    """Yield lines, each with a line break at its end, except a last line without one.
 
     Args:
         lines: The header and the entries.
-        ended: The last line gets a line break, too, since programs append to the file.
+        ended: Add a line break to the last line as well, since programs append to the file.
     """
     before: bytes | None = None
     for line in lines:

@@ -1,15 +1,15 @@
 r"""JSON values from a file of lines, which may be damaged.
 
 Rule 1: lines end at the byte `\n` and nowhere else: U+2028 and U+0085 are ordinary characters inside a string.
-Rule 2: a bad line costs at most itself. It is reported with its place, and its complete records are read.
-Rule 3: nothing is guessed. A record is taken out of a damaged line only if it is complete, looks like one, and stands
-at the top level: an object inside a torn record may be complete and look like a record, and is none. So a torn record
-is skipped up to the first byte that is invalid there, and an object is not taken if a colon, comma or bracket beside it
+Rule 2: a damaged line affects no other line. It is reported with its place, and its complete records are read.
+Rule 3: nothing is guessed. A record is taken from a damaged line only if it is complete, looks like a record, and is at
+the top level: an object inside a torn record may be complete and look like a record, and is none. So a torn record is
+skipped up to the first byte that is invalid there, and an object is not taken if a colon, comma or bracket next to it
 shows that it is part of another value. If a record was cut off exactly where a value is expected, the next record on
 the line could be that value, and is kept with the damage.
 
-Damage seen in real files: a line torn by a kill, with the next record right behind it; two records glued together
-because the line break was lost; runs of NUL bytes that a file system left after a power cut; bytes that are not UTF-8;
+Damage seen in real files: a line torn by a kill, with the next record right after it; two records joined because the
+line break between them was lost; runs of NUL bytes that a file system left after a power cut; bytes that are not UTF-8;
 a byte order mark. JSON that msgspec refuses and JavaScript writes (lone surrogates, `1e400`) is not damage and is read
 with the standard library.
 """
@@ -29,15 +29,15 @@ import msgspec
 from treering.format.nesting import LEVELS_MAX, fold, is_deeper
 
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Longest line that is read. Session files of 200 MB are known; a file with one endless line must not fill memory."""
+"""The longest line that is read. Session files of 200 MB are known, but one endless line must not fill memory."""
 DEPTH_MAX: Final = LEVELS_MAX
-"""Nesting depth of a record; importers add a few levels before it is stored."""
+"""The greatest nesting depth of a record; importers add a few levels before it is stored."""
 EXCERPT_BYTES: Final = 60
 
 Report = Callable[[int, int, str, str], None]
-"""Takes line, offset, kind and message of a problem."""
+"""A function that takes the line, offset, kind and message of a problem."""
 IsRecord = Callable[[dict[str, object]], bool]
-"""Tells whether an object is a record, and not part of one."""
+"""A function that tells whether an object is a record, and not a part of one."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _WHITE: Final = b" \t\r\n"
@@ -45,11 +45,11 @@ _PADDING: Final = b"\0" + _WHITE
 _WHITE_BYTES: Final = frozenset({b" ", b"\t", b"\r", b"\n"})
 _READ_BYTES: Final = 1024 * 1024
 _CHUNK_BYTES: Final = 128 * 1024
-"""Read at once: some tens of records, and little where a single one is read again."""
+"""Bytes of one read: some tens of records, and not many if only one record is read again."""
 _BLANK_BYTES_MAX: Final = 1024
-"""Most bytes of a blank line; a longer one is skipped."""
+"""The most bytes of a blank line; a longer one is skipped."""
 _BLANKS_BYTES_MAX: Final = 64 * 1024
-"""Most bytes of blank lines kept with the line before; more are skipped."""
+"""The most bytes of blank lines that are kept with the line before them; more are skipped."""
 _OBJECT: Final = re.compile(r'\{[ \t\r]*"')
 _CUT_SHORT: Final = re.compile(r'\{[ \t\r]*"[ \t\r]*')
 """The beginning of a record that closes the string in which the record before was cut off."""
@@ -65,12 +65,12 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     """A line of the file, verbatim."""
 
     number: int
-    """Counted from 1."""
+    """The number of the line, from 1."""
     offset: int
     data: bytes
-    """Without the line break."""
+    """The bytes without the line break."""
     after: bytes = b"\n"
-    """The line break, and blank lines that follow; nothing where the file ends without one."""
+    """The line break, and blank lines that follow; empty if the file ends without a line break."""
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
@@ -80,9 +80,9 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     line: int
     offset: int
     intact: bool
-    """The value was alone on its line, so that other programs can read it."""
+    """Whether the value was alone on its line, so that other programs can read it."""
     raw: bytes = b""
-    """The bytes it was read from, white space around it included."""
+    """The bytes from which it was read, including white space around it."""
     after: bytes = b"\n"
     """The bytes after it: the line break and blank lines, if it was alone on its line."""
     damage: str = ""
@@ -92,12 +92,12 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 def read_values(
     stream: io.BufferedIOBase, report: Report, is_record: IsRecord, *, line: int = 0, offset: int = 0
 ) -> Iterator[Value]:
-    """Yield the JSON values of a file in its order, and the bytes without any.
+    """Yield the JSON values of a file in its order, and bytes that hold no value.
 
     Blank lines and NUL bytes are skipped.
 
     Args:
-        stream: Stands at the beginning of a line.
+        stream: A stream at the beginning of a line.
         report: Called with every problem. Kinds: `too_long`, `gzip`, `bom`, `nul`, `utf8`, `glued`, `torn`, `garbage`,
             `nesting`.
         is_record: Chooses among the complete objects in a damaged line.
@@ -113,10 +113,10 @@ def read_values(
 
 
 def read_lines(stream: io.BufferedIOBase, report: Report, *, number: int = 0, offset: int = 0) -> Iterator[Line]:
-    """Yield the lines of a file; blank lines are part of the line before. Memory holds one line.
+    """Yield the lines of a file; blank lines are part of the line before them. One line is in memory at a time.
 
     Args:
-        stream: Stands at the beginning of a line.
+        stream: A stream at the beginning of a line.
         report: Called with every problem.
         number: The number of lines before the stream's position.
         offset: The number of bytes before it.
@@ -150,15 +150,15 @@ class _Ahead:
         self._report = report
         self._data = b""
         self._at = 0
-        """The place of the next byte in the data."""
+        """The index of the next byte in the data."""
         self._error: Exception | None = None
         self.passed = 0
         """NUL bytes before the last line, which are not part of it."""
 
     def line(self, size: int, number: int, offset: int) -> bytes:
-        """Return the next line, at most `size` bytes of it; nothing at the end, and where a compressed file is damaged.
+        """Return the next line, at most `size` bytes of it; empty at the end, and where a compressed file is damaged.
 
-        Only the last byte of a long run of NUL bytes is part of it: a sparse file may be of any size.
+        Only the last byte of a long run of NUL bytes is part of the line: a sparse file may be of any size.
         """
         self.passed, begun = 0, b""
         if self._byte() == b"\0":
@@ -188,7 +188,7 @@ class _Ahead:
         return blank
 
     def _next(self, size: int) -> bytes:
-        """Return the rest of the line, at most `size` bytes of it; nothing if a compressed file is damaged there."""
+        """Return the rest of the line, at most `size` bytes of it; empty if a compressed file is damaged there."""
         pieces: list[bytes] = []
         while self._byte():
             end = self._line_end(size)
@@ -199,7 +199,7 @@ class _Ahead:
         return b"".join(pieces) if self._error is None else b""
 
     def _byte(self) -> bytes:
-        """Return the next byte, without passing it; nothing at the end."""
+        """Return the next byte without consuming it; empty at the end."""
         if self._at == len(self._data):
             self._read()
         return self._data[self._at : self._at + 1]
@@ -210,7 +210,7 @@ class _Ahead:
         return end or (self._at + size if len(self._data) - self._at >= size else None)
 
     def _read(self) -> bool:
-        """Read more, behind what was not passed yet."""
+        """Read more bytes, and drop those that were consumed; False at the end."""
         if self._error is not None:
             return False
         try:
@@ -341,12 +341,12 @@ def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:
 
 
 def _after_tear(text: str, start: int, at: int) -> int:
-    """Return where to search for the next record after a torn one; a record exactly there is at the top level.
+    """Return the place to search for the next record after a torn one; a record exactly there is at the top level.
 
     Args:
-        text: Holds both.
-        start: Where the torn one begins.
-        at: The first character that cannot follow what stands before it.
+        text: The text of the line.
+        start: The beginning of the torn record.
+        at: The first character that is invalid after the characters before it.
     """
     # The first quotation mark of the next record closes the string that was cut off.
     brace = text.rfind("{", start + 1, at)

@@ -1,8 +1,8 @@
 """A reader's facts about the records of a file, in pages that are read on demand.
 
-A reader keeps a few facts about each record, by the record's id, in several tables. A long file has many facts, of
-which the next record needs hardly any. So they are written to pages in the order in which they were added, and an index
-maps the hash of a name to its page. New facts are appended as further pages; of two facts with one name, the later one
+A reader keeps a few facts about each record, by the record's id, in several tables. A long file has many facts, and the
+next record needs hardly any of them. So they are written to pages in the order in which they were added, and an index
+maps the hash of a name to its page. New facts are appended as new pages; if two facts have one name, the later one
 counts.
 
 Rule 1: a page is written once and never changed. Pages count once another file lists them (see
@@ -29,10 +29,10 @@ from treering.kinds import Kind
 
 V = TypeVar("V")
 Facts = Mapping[str, Iterable[tuple[str, object]]]
-"""Names and values by table."""
+"""Pairs of name and value, by table."""
 
 FACTS_ON_PAGE: Final = 256
-"""A page of them is decoded in less than a tenth of a millisecond."""
+"""The most facts on a page, which is decoded in less than a tenth of a millisecond."""
 _PAGE_BITS: Final = 32
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, Any])
@@ -60,8 +60,8 @@ def written(facts: Facts, before: Contents) -> tuple[Contents, bytes]:
     """Encode facts as pages; return the new contents, with offsets from the first new byte, and the bytes.
 
     Args:
-        facts: New and changed ones.
-        before: The pages that stay.
+        facts: New and changed facts.
+        before: The pages so far, which are kept.
 
     Raises:
         UnicodeEncodeError: A name is no text.
@@ -93,11 +93,11 @@ class Memo:
     """Pages in a file. Pages are read on demand and stay in memory."""
 
     def __init__(self, path: Path | None = None, contents: Contents | None = None) -> None:
-        """Read nothing yet.
+        """Make a memo, without reading anything.
 
         Args:
             path: The file.
-            contents: Of the file.
+            contents: The contents of the file.
         """
         self.path = path
         self.contents = contents or Contents()
@@ -108,8 +108,8 @@ class Memo:
         """Return a fact.
 
         Raises:
-            KeyError: There is none.
-            CorruptError: It cannot be read.
+            KeyError: There is no such fact.
+            CorruptError: Its page cannot be read.
         """
         try:
             key = _hash(table, name)
@@ -124,7 +124,7 @@ class Memo:
         raise KeyError(name)
 
     def each(self, table: str) -> Iterator[tuple[str, object]]:
-        """Yield all facts of a table in the order they were added, older ones before those that replace them."""
+        """Yield all facts of a table in the order in which they were added, including facts that were replaced."""
         for number, page in enumerate(self.contents.pages):
             if page.table == table:
                 yield from self._page(number).items()
@@ -155,18 +155,18 @@ def _damaged(path: Path | None) -> CorruptError:
 
 
 class Recalled(MutableMapping[str, V]):
-    """One table of a memo with later changes, like a `dict` with all of it.
+    """One table of a memo with later changes, like a `dict` of all its facts.
 
     A replaced fact moves to the end. A removed fact must be added again before the table is written.
     """
 
     def __init__(self, memo: Memo, table: str, decoder: msgspec.json.Decoder[Any]) -> None:
-        """Read nothing yet.
+        """Make a table, without reading anything.
 
         Args:
-            memo: Where the facts are.
+            memo: The memo with the facts.
             table: The name of the table.
-            decoder: Knows their type. Made at import: two threads that teach msgspec one at once would crash it.
+            decoder: A decoder of their type. Make it at import: msgspec crashes if two threads make one concurrently.
         """
         self.new: dict[str, V] = {}
         """Facts that are not in the memo."""
@@ -205,7 +205,7 @@ class Recalled(MutableMapping[str, V]):
 
     @property
     def replaces(self) -> bool:
-        """A fact of the memo was removed."""
+        """Whether a fact of the memo was removed."""
         return bool(self._out)
 
     def _value(self, found: object) -> V:

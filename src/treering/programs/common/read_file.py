@@ -10,7 +10,7 @@ from treering.programs.common.source import Imported
 
 
 class ReadFile(Protocol):
-    """A session file, read whole; see `treering.importers.session_file.SessionFile`."""
+    """A session file that was read as a whole; see `treering.importers.session_file.SessionFile`."""
 
     entries: list[Entry]
     header: Imported
@@ -21,11 +21,11 @@ class ReadFile(Protocol):
 
     @property
     def title(self) -> str:
-        """The title given last; empty if there is none."""
+        """The last title; empty if there is none."""
 
     @property
     def leaf(self) -> str | None:
-        """The entry at which the program would continue; None is the place before the first one."""
+        """The entry at which the program would continue; None is the place before the first entry."""
 
     def path(self, leaf: str | None) -> list[str]:
         """Return the ids of the entries from a root to `leaf`."""

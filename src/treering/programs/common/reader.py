@@ -1,17 +1,17 @@
 """Read a session file of lines: a header, then one entry per line, which names its parent.
 
-pi, oh-my-pi, Operator-Use and kit write such files. What differs between them is a `Dialect`: the names of the fields,
-how time is written, and one function for each type of entry.
+pi, oh-my-pi, Operator-Use and kit write such files. A `Dialect` holds the differences between them: the names of the
+fields, the format of times, and one function for each type of entry.
 
 Rule 1: an entry gets its place before its draft is made. Only `Chain` decides ids and parents; the functions of a
 dialect use its results.
 Rule 2: a field that is used is removed from the entry. The remaining fields go to `Draft.source`, so no unknown field
-is lost; and if the original bytes cannot be reproduced from that, the bytes go there.
-Rule 3: the draft of an entry depends only on earlier entries of the file. So the drafts of a file that has grown begin
-with those of the file before.
+is lost. If the original bytes cannot be reproduced from that, `Draft.source` holds the bytes.
+Rule 3: the draft of an entry depends only on earlier entries of the file. So if a file has grown, its first drafts are
+the same as before.
 
-In these programs labels, names and usage are entries of the tree and move its leaf. Here they are notes outside the
-tree. The parent of an entry below a note is the note's nearest ancestor that is a node.
+In these programs labels, names and usage are entries of the tree and move its leaf. In Treering they are notes outside
+the tree. The parent of an entry below a note is the note's nearest ancestor that is a node.
 """
 
 from __future__ import annotations
@@ -50,46 +50,46 @@ ReadEntry = Callable[[Fields, Place, "Reader"], Fields]
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """How one program writes such files."""
+    """The format of one program's files."""
 
     name: str
     version: int
-    """The newest version of its format; a newer one is read as if it were this, and reported."""
+    """The newest known version of the format; a newer version is read like this one, and reported."""
     id: str = "id"
     parent: str = "parentId"
     time: str = "timestamp"
     notes: frozenset[str]
-    """Types of entries that are notes here."""
+    """Types of entries that become notes."""
     readers: Mapping[str, ReadEntry]
-    """By type of entry."""
+    """The function for each type of entry."""
     unknown: ReadEntry
-    """For all other types."""
+    """The function for all other types."""
     recalled: frozenset[str] = frozenset()
-    """Types of entries that the draft of a later one may need, see `Reader.recall`."""
+    """Types of entries that the draft of a later entry may need, see `Reader.recall`."""
     joined: frozenset[str] = frozenset()
-    """Types of entries whose parent is the entry before if they name none, though their program starts a new tree with
-    them. The draft then has a link `logical_parent`."""
+    """Types of entries that get the entry before them as their parent if they name none, though their program starts a
+    new tree with them. The draft then has a link `logical_parent`."""
     outside: frozenset[str] = frozenset()
     """Types of entries that are not in the program's tree. They are notes, and their entries have empty ids."""
     linear_below: int = 2
     """Files of versions below this have neither ids nor parents."""
     is_header: Callable[[object], bool]
     header: str | None = None
-    """The only type of header that its program opens, where `is_header` accepts further ones; they are reported."""
+    """The only type of header that the program opens, if `is_header` accepts other types; those are reported."""
     is_entry: Callable[[Fields], bool]
-    """Tells whether an object in a damaged line is an entry, and not a part of one."""
+    """Tells whether an object in a damaged line is an entry, and not a part of an entry."""
     read_header: Callable[[Fields, Path], Imported]
     version_of: Callable[[object], int]
     read_time: Callable[[object], int | None]
-    """Milliseconds since 1970, or None if it is no time."""
+    """Returns milliseconds since 1970, or None if the value is no time."""
     write_time: Callable[[int | None], object]
     write: Callable[[Draft, str | None], Fields]
-    """Makes the record of a draft, with the parent that it names."""
+    """Makes the record of a draft, with the given parent."""
     encode: Encode
     one_header: bool = True
-    """Further headers are no entries."""
+    """Whether headers after the first one are no entries."""
     passed: frozenset[str] = frozenset()
-    """Types of records that may stand before the header and are no entries."""
+    """Types of records that may come before the header and are no entries."""
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
@@ -112,7 +112,7 @@ _OFFSET = msgspec.json.Decoder(int)
 
 
 class LinesSource:
-    """A session file of lines. See `GrowingSource` for what its members promise."""
+    """A session file of lines. `GrowingSource` documents its members."""
 
     GROWS = True
 
@@ -154,13 +154,13 @@ class LinesSource:
         self.leaf = reader.chain.leaf()
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the file as drafts, in its order."""
+        """Yield the drafts of the file, in its order."""
         for _, drafts in self.records():
             yield from drafts
 
 
 def first_object(stream: io.BufferedIOBase, dialect: Dialect) -> Value | None:
-    """Return the first JSON object of a file that is not one of those that may stand before the header."""
+    """Return the first JSON object of a file, without the types that may come before the header."""
     for value in read_values(stream, lambda *_: None, dialect.is_entry):
         if isinstance(value.value, dict) and text_of(value.value.get("type")) not in dialect.passed:
             return value
@@ -174,7 +174,7 @@ def first_records(head: bytes, dialect: Dialect) -> list[Fields]:
 
 
 def begins(head: bytes, dialect: Dialect) -> bool:
-    """Tell whether a file that begins with `head`, compressed or not, is of a dialect."""
+    """Tell whether a file that begins with `head`, compressed or not, has a dialect's format."""
     first = first_object(io.BytesIO(uncompressed(head)), dialect)
     return first is not None and dialect.is_header(first.value)
 
@@ -195,11 +195,11 @@ class Reader:
         self.chain = Chain(header.session_id, linear=header.version < dialect.linear_below)
         self.version = header.version
         self.numbered: list[str] = []
-        """Ids by the number that version 1 gives to entries: the header is 0, and what pi could not read has none."""
+        """Ids by the number that version 1 gives to entries: the header is 0; lines that pi cannot read have none."""
         self.outside: set[str] = set()
-        """Ids of entries that are not in the program's tree, and so no parents."""
+        """Ids of entries that are not in the program's tree, and so are no parents."""
         self.has_time = True
-        """The current entry has a valid time."""
+        """Whether the current entry has a valid time."""
         self.stamp: object = None
         """The time of the current entry, verbatim."""
         self._header = header
@@ -249,7 +249,7 @@ class Reader:
             self._check_header(record, value)
 
     def recall(self, node: str | None) -> Fields:
-        """Return the record of an earlier entry, if it is of a recalled type; otherwise an empty one."""
+        """Return the record of an earlier entry of a recalled type; empty for any other entry."""
         offset = self._offsets.get(node or "")
         return self._recall(offset) if offset is not None and self._recall is not None else {}
 
@@ -342,7 +342,7 @@ class Reader:
         return [stand_in, draft]
 
     def _read_time(self, record: Fields, value: Value) -> int | None:
-        """Return the time of an entry; if it has none, that of its message, else that of the entry before."""
+        """Return the time of an entry; if it has none, that of its message, else that of the entry before it."""
         stamp = record.get(self.dialect.time)
         time = self.dialect.read_time(stamp)
         self.stamp = stamp
@@ -354,7 +354,7 @@ class Reader:
         return self._time
 
     def _check_place(self, record: Fields, rest: Fields, place: Place, value: Value) -> None:
-        """Keep the id and parent of the file where they differ from ours, and report problems."""
+        """Keep the id and parent of the file if they differ from those in Treering, and report problems."""
         parent, own = record.get(self.dialect.parent), record.get(self.dialect.id)
         if parent is not None and not isinstance(parent, str):
             self._report(value, "parent", f"parent is no id, read as none. parent={parent!r}")
@@ -372,7 +372,7 @@ class Reader:
             self._report(value, "missing_id", f"entry has no id, made one. now={place.id!r}")
 
     def _shorten(self, brief: Fields, record: Fields, rest: Fields, value: Value) -> Fields:
-        """Return a brief within its limit; texts that were cut stay whole in `rest`."""
+        """Return a brief within its limit; `rest` gets the whole texts that were cut."""
         if not brief or len(values.encode(brief)) <= BRIEF_BYTES_MAX:
             return brief
         self._report(value, "too_long", f"texts are cut to what a brief may hold. bytes={BRIEF_BYTES_MAX}")
@@ -410,7 +410,7 @@ def take_text(rest: Fields, name: str) -> str | None:
 
 
 def take_target(rest: Fields, name: str, reader: Reader) -> str | None:
-    """Take the id of another entry, and return the id here; the field stays if they differ."""
+    """Take the id of another entry, and return its id in Treering; the field stays if they differ."""
     target = reader.chain.find(rest.get(name))
     if target == rest.get(name):
         rest.pop(name, None)
@@ -418,12 +418,12 @@ def take_target(rest: Fields, name: str, reader: Reader) -> str | None:
 
 
 def told(draft: Draft, names: Collection[str] | None, briefs: Mapping[str, str]) -> Fields:
-    """Return the fields of a record that a draft holds: in its payload, its brief, and its target.
+    """Return the fields of a record that a draft holds in its payload, brief and target.
 
     Args:
-        draft: As an importer made it.
+        draft: A draft from an importer.
         names: The fields of its type; None for an unknown type, whose payload has all fields.
-        briefs: Fields in the brief, and their names there.
+        briefs: The fields that are in the brief, with their names there.
     """
     payload = fields_of(draft.payload)
     if names is None:

@@ -1,4 +1,4 @@
-"""Reading a record of a file a second time, so that it need not be in memory until a later one asks for it."""
+"""Read a record of a file a second time, so that it need not stay in memory until a later record needs it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _READ_BYTES: Final = 1024 * 1024
 
 
 class Recall:
-    """The records of one file by their offsets. The file is opened when the first one is asked for."""
+    """The records of one file by their offsets. The file is opened when the first record is needed."""
 
     def __init__(self, open_file: Callable[[], io.BufferedIOBase], is_record: IsRecord) -> None:
-        """Open nothing yet.
+        """Make the object, without opening anything.
 
         Args:
-            open_file: Opens it, uncompressed if it is not.
+            open_file: Opens the file; a compressed file is decompressed.
             is_record: Chooses among the complete objects in a damaged line.
         """
         self._open_file = open_file
@@ -39,7 +39,7 @@ class Recall:
         self._opened.close()
 
     def __call__(self, offset: int) -> Fields:
-        """Return the record that begins at an offset of the uncompressed file; no fields if there is none."""
+        """Return the record that begins at an offset of the uncompressed file; empty if there is none."""
         self._stream = self._stream or self._open()
         self._stream.seek(offset)
         found = read_values(self._stream, lambda *_: None, self._is_record)
@@ -49,9 +49,9 @@ class Recall:
         stream = self._opened.enter_context(self._open_file())
         if not isinstance(stream, gzip.GzipFile):
             return stream
-        # to go back in a compressed file is to begin anew
+        # seeking backwards in a compressed file would decompress it again from the beginning
         copy = self._opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  # closed with the others
-        with suppress(EOFError, gzip.BadGzipFile, zlib.error):  # of a damaged one, what can be read
+        with suppress(EOFError, gzip.BadGzipFile, zlib.error):  # copy the readable part of a damaged file
             while piece := stream.read1(_READ_BYTES):
                 copy.write(piece)
         return copy

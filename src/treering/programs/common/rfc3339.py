@@ -1,6 +1,6 @@
-"""Times as Go writes them: RFC 3339 with up to nine digits behind the second and any offset.
+"""Times in the format of Go: RFC 3339 with up to nine digits after the second and any offset.
 
-A datetime of Python has six digits. So the text is kept where milliseconds are not exact, and compared as nanoseconds.
+A datetime of Python has six digits. So the text is kept if milliseconds are not exact, and compared as nanoseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def nanoseconds(value: object) -> int | None:
-    """Return nanoseconds since 1970 of a text; None if it is no such time."""
+    """Return a text as nanoseconds since 1970; None if it is no such time."""
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
@@ -31,13 +31,13 @@ def nanoseconds(value: object) -> int | None:
 
 
 def read_time(value: object) -> int | None:
-    """Return milliseconds since 1970 of a text, truncated; None if it is no such time."""
+    """Return a text as milliseconds since 1970, truncated; None if it is no such time."""
     exact = nanoseconds(value)
     return None if exact is None or abs(exact // 10**6) > TIME_MS_MAX else exact // 10**6
 
 
 def write_time(ms: int | None) -> str | None:
-    """Return a time as Go writes it (`time.Time.MarshalJSON`), in UTC and without zeros at the end."""
+    """Return a time in Go's format (`time.Time.MarshalJSON`), in UTC and without trailing zeros."""
     if ms is None:
         return None
     try:
@@ -48,7 +48,7 @@ def write_time(ms: int | None) -> str | None:
 
 
 def canonical(value: object) -> str | None:
-    """Return a time as Go writes it when it has read it: without zeros at the end; None if it is no such time."""
+    """Return a time as Go would write it after reading it: without trailing zeros; None if it is no such time."""
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None

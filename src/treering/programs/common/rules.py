@@ -1,4 +1,4 @@
-"""How the programs read the tree of a session file, as data."""
+"""The rules by which programs read the tree of a session file, as data."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from treering.format.values import Fields
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program reads a tree of entries. The defaults are those of pi."""
+    """The rules by which a program reads a tree of entries. The defaults are those of pi."""
 
     moment: Callable[[object], float | None] | None
-    """Converts a time to a number, an invalid one to None: children are sorted by it, equal ones by the order of the
-    file. None: children are in the order of the file."""
+    """Converts a time to a number, or an invalid time to None. Children are sorted by that number; children with equal
+    numbers are in the order of the file. None: all children are in the order of the file."""
     time: str = "timestamp"
-    """The field that holds it."""
+    """The field with the time."""
     roots_ordered: bool = False
-    """Roots are sorted like children; otherwise they are in the order of the file."""
+    """Whether roots are sorted like children; otherwise they are in the order of the file."""
     orphans: bool = True
-    """An entry with a missing parent is a root; otherwise it is not in the tree."""
+    """Whether an entry with a missing parent is a root; otherwise it is not in the tree."""
     needs_id: bool = False
-    """It opens no file whose header has no id."""
+    """Whether the program opens no file whose header has no id."""
     header: str | None = None
-    """It opens no file whose header has another type, though such files are read; None: whatever is read is opened."""
+    """The only type of header with which the program opens a file; the importer reads other files, too. None: any."""
     outside: frozenset[str] = frozenset()
     """Types of entries that are not in the tree."""
     nameless: bool = True
-    """Entries without an id are in the tree."""
+    """Whether entries without an id are in the tree."""
     unknown: str = "last"
     """The context of a missing entry: that of the `last` entry, or `empty`."""
     leaf_told: bool = False
-    """The leaf is `ImportSource.leaf`; otherwise it follows from the last entry alone."""
+    """Whether the leaf is `ImportSource.leaf`; otherwise the last entry alone determines it."""
     label: tuple[str, str, str] | None = ("label", "targetId", "label")
-    """Type of the entries that are labels, and their fields for target and text. A label without text removes it."""
+    """The type of label entries, and their fields for target and text. A label without text removes the label."""
     labelled_tree: bool = True
-    """The nodes of the tree have their labels beside them."""
+    """Whether the nodes of the program's tree include their labels."""
     title: tuple[str, str] | None = ("session_info", "name")
-    """Type of the entries that are titles, and their field for it, of which the last one counts. None: the header's."""
+    """The type of title entries, and their field for the title; the last one counts. None: the title in the header."""
     title_trimmed: bool = True
-    """White space at the ends of a title is cut off."""
+    """Whether white space at the ends of a title is cut off."""
     title_on_path: bool = False
-    """Only titles on the path to the leaf count that are not empty."""
+    """Whether only titles that are on the path to the leaf and not empty count."""
     ends: tuple[str, ...] = ()
-    """Further characters at which the program ends a line, though JSON may contain them. Its files must be UTF-8."""
+    """Other characters at which the program ends a line, though JSON may contain them. Its files must be UTF-8."""
     reads: Callable[[Fields], bool] | None = None
     """Tells whether the program accepts an entry; None: it accepts all."""
     refuses: bool = False
-    """It opens no file with an entry that it does not accept; otherwise it skips that entry, and loses its
-    ancestors."""
+    """Whether the program opens no file with an entry that it does not accept; otherwise it skips that entry, and loses
+    the entry's ancestors."""
     active_by_all: bool = False
-    """Any entry counts as activity; otherwise only messages of users and assistants."""
+    """Whether any entry counts as activity; otherwise only messages of users and assistants."""

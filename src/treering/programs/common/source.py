@@ -1,7 +1,7 @@
-"""The interface of importers: a foreign session as drafts, independent of its format.
+"""The interface of importers: a session of another program as drafts, independent of its format.
 
-An importer is a module with the three functions of `Importer`. It reads and never writes, opens no store, and makes
-drafts: the session layer turns these into records.
+An importer is a module with the functions of `Importer`. It reads and never writes, opens no store, and makes drafts:
+the session layer turns these into records.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 HEAD_BYTES: Final = 64 * 1024
 """Bytes of a file that are enough for `detect`, unless its first line is longer."""
 PROBLEMS_MAX: Final = 10_000
-"""Most problems listed for one file: a file of other content has one on every line."""
+"""The most problems listed for one file: a file of another sort has a problem on every line."""
 _WHITE_BYTES_MAX: Final = 1024
 _WIDE: Final = re.compile(rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff|\{\0[^\0]\0|\0\{\0[^\0]", re.DOTALL)
-"""How JSON begins in characters of two or four bytes, with a byte order mark or without."""
+"""The beginning of JSON in characters of two or four bytes, with a byte order mark or without."""
 _WIDE_BYTES: Final = 4
 MESSAGE_CHARACTERS: Final = 300
-"""Most characters of a problem's message, which quotes the file."""
+"""The most characters of a problem's message, which quotes the file."""
 
 
 class Problem(msgspec.Struct, frozen=True):
     """A part of a file that was repaired or skipped. The records around it are read."""
 
     line: int
-    """Counted from 1; 0 is the file as a whole."""
+    """The number of the line, from 1; 0 is the file as a whole."""
     offset: int
-    """Of the byte where it begins, in the uncompressed file."""
+    """The offset of its first byte in the uncompressed file."""
     kind: str
     """A stable word; each importer's reference page lists its own."""
     message: str
@@ -63,9 +63,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int | None = None
     """Milliseconds since 1970."""
     parent_session: str = ""
-    """An id or a path, whatever the program wrote."""
+    """The id or path that the program wrote."""
     extra: dict[str, object] = {}
-    """Fields of the header that have no place above, under their own names."""
+    """All other fields of the header, under their own names."""
 
 
 class ImportSource(Protocol):
@@ -73,7 +73,7 @@ class ImportSource(Protocol):
 
     @property
     def header(self) -> Imported:
-        """The facts in the header; known from the start."""
+        """The facts in the header; valid from the start."""
 
     @property
     def leaf(self) -> str | None:
@@ -86,16 +86,16 @@ class ImportSource(Protocol):
     def records(self) -> Iterator[tuple[Entry | None, list[Draft]]]:
         """Yield every record of the file, in its order, with its drafts; each call reads the file again.
 
-        The header, and bytes without a record, have None in place of an entry. The last draft of an entry is its own;
-        drafts before it are stand-ins.
+        The header, and bytes without a record, have None instead of an entry. The last draft of an entry is the entry's
+        own; drafts before it are stand-ins.
         """
 
     def drafts(self) -> Iterator[Draft]:
         """Yield the drafts of the file, in its order; each call reads the file again.
 
-        The first is a note of the kind `import` with the header. Nodes have an id and an explicit parent, which may be
-        missing or come later, as in the file. No id is used twice. Memory does not hold more than one payload at a
-        time. Those of `ClosingSource.closing` come last.
+        The first draft is a note of the kind `import` with the header. Nodes have an id and an explicit parent, which
+        may be missing or come later, as in the file. No id is used twice. At most one payload is in memory at a time.
+        The drafts of `ClosingSource.closing` come last.
         """
 
 
@@ -105,13 +105,13 @@ class ClosingSource(ImportSource, Protocol):
     def closing(self) -> list[Draft]:
         """Return the drafts of the final state; valid when `records` has ended.
 
-        All drafts have ids. Those that were recorded before, at any position, are not recorded again. The last one is
-        the checkpoint to continue from.
+        All drafts have ids. A draft whose id was recorded before, at any position, is not recorded again. The last
+        draft is the checkpoint to continue from.
         """
 
 
 def closing_of(source: ImportSource) -> list[Draft]:
-    """Return the closing drafts of a source; none if it has none."""
+    """Return the closing drafts of a source; empty if it has none."""
     return cast(ClosingSource, source).closing() if hasattr(source, "closing") else []
 
 
@@ -119,8 +119,8 @@ def header_note(header: Imported, raw: bytes, *, before: bytes = b"", after: byt
     """Return the note of the kind `import`, which keeps the facts of a header, and its bytes.
 
     Args:
-        header: Its facts.
-        raw: Its line, without the line break.
+        header: The facts of the header.
+        raw: The header's line, without the line break.
         before: White space at the beginning of the file.
         after: The line break, and blank lines after it.
     """
@@ -137,7 +137,7 @@ def damage_note(identifier: str, kind: str, line: int, offset: int, raw: bytes, 
 
 
 def white_before(open_file: Callable[[], io.BufferedIOBase], offset: int) -> bytes:
-    """Return the bytes before the header, if they are a little white space."""
+    """Return the bytes before the header, if they are a small amount of white space."""
     if not 0 < offset <= _WHITE_BYTES_MAX:
         return b""
     with open_file() as stream:
@@ -149,17 +149,17 @@ class Importer(Protocol):
     """The functions of an importer's module."""
 
     def detect(self, head: bytes) -> bool:
-        """Tell whether a file that begins with `head` is of this format; `HEAD_BYTES` are enough."""
+        """Tell whether a file that begins with `head` has this format; `HEAD_BYTES` bytes are enough."""
 
     def open_source(self, path: str | os.PathLike[str], *, blobs: Path | None = None) -> ImportSource:
         """Open a session file, compressed by gzip or not.
 
         Args:
             path: The file.
-            blobs: The folder with the parts that the program keeps beside its files; None: the usual one.
+            blobs: The folder with the parts that the program keeps in separate files; None: the usual folder.
 
         Raises:
-            UsageError: The file has another format; the message says what was found.
+            UsageError: The file has another format; the message says which content was found.
             NotFoundError: There is no such file.
             AccessError: The file may not be read.
         """
@@ -172,7 +172,7 @@ class ProblemLog:
         self.problems: list[Problem] = []
 
     def report(self, line: int, offset: int, kind: str, message: str) -> None:
-        """Add a problem; the last one of the list says that there are more."""
+        """Add a problem. Once the limit is reached, a last one says that there are more."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(line, offset, kind, message[:MESSAGE_CHARACTERS]))
         elif len(self.problems) == PROBLEMS_MAX:
@@ -180,7 +180,7 @@ class ProblemLog:
 
 
 def uncompressed(head: bytes) -> bytes:
-    """Return the beginning of a file, uncompressed if it begins like gzip; nothing if that fails."""
+    """Return the beginning of a file, uncompressed if it begins like gzip; empty if that fails."""
     if not head.startswith(GZIP_MAGIC):
         return head
     try:
@@ -191,7 +191,7 @@ def uncompressed(head: bytes) -> bytes:
 
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """Convert errors of the system about a file to our own; see `open_stream`."""
+    """Convert errors of the system about a file to errors of Treering; see `open_stream`."""
     try:
         yield
     except FileNotFoundError as error:
@@ -219,8 +219,9 @@ def open_stream(path: Path) -> io.BufferedIOBase:
     Raises:
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
-        UsageError: It is a folder, a pipe or the like (kind `special`), or a text in UTF-16 (kind `encoding`).
-        UnavailableError: The system gave another error.
+        UsageError: It is a folder, a pipe, socket or device (kind `special`), or text in UTF-16 or UTF-32 (kind
+            `encoding`).
+        UnavailableError: The system reported another error.
     """
     if is_special(path):
         raise UsageError(
@@ -244,7 +245,7 @@ def open_stream(path: Path) -> io.BufferedIOBase:
 
 
 def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
-    """Return the first bytes of a file, or all of it; of a compressed one that is damaged, what can be read."""
+    """Return the first bytes of a file, or all of it; of a damaged compressed file, only the readable bytes."""
     parts: list[bytes] = []
     left = sys.maxsize if size is None else size
     try:
@@ -259,7 +260,7 @@ def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
 def find_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Yield the files below `folder` with one of `endings`, sorted by name within each folder; a file yields itself.
 
-    So does a pipe or device; those inside a folder are skipped, see `find_special`.
+    A pipe or device also yields itself; inside a folder, pipes and devices are skipped, see `find_special`.
 
     Raises:
         NotFoundError: There is no such folder.

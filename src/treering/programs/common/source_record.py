@@ -1,4 +1,4 @@
-"""The record of a draft in its program's file: the bytes it was imported with, or the same record written again."""
+"""The record of a draft in its program's file: the bytes from which it was imported, or the record written again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treering.transcript.node import Draft
 
 
 def own_id(draft: Draft) -> str | None:
-    """The id of an entry in the file."""
+    """Return the id of an entry in the file; None if it has none."""
     source = draft.source or {}
     if RAW in source:
         own = object_in(as_bytes(source[RAW])).get("id")
@@ -24,7 +24,7 @@ def own_id(draft: Draft) -> str | None:
 
 
 def object_in(raw: bytes) -> Fields:
-    """The object in a line that was read before; empty if it holds another value."""
+    """Return the object in a line that was read before; empty if the line holds another value."""
     return fields_of(decode(raw)[0])
 
 
@@ -32,10 +32,10 @@ def record_bytes(draft: Draft, parent: str | None, found: Format, encode: Encode
     """Return the line of an imported draft without the line break: its original bytes if they are kept.
 
     Args:
-        draft: As an importer made it.
-        parent: What its record names as its parent.
+        draft: A draft from an importer.
+        parent: The parent that its record names.
         found: The format.
-        encode: Writes a record.
+        encode: Encodes a record.
     """
     source = draft.source or {}
     if RAW in source:
@@ -46,11 +46,11 @@ def record_bytes(draft: Draft, parent: str | None, found: Format, encode: Encode
 
 
 def numbered_record(draft: Draft, parent: str | None, found: Format) -> Fields:
-    """Return the record of an entry with other ids in it than it had in its file."""
+    """Return the record of an entry whose ids differ from those in its file."""
     source = draft.source or {}
     record = object_in(as_bytes(source[RAW])) if RAW in source else found.to_record(_bare(draft), parent)
     now = found.to_record(msgspec.structs.replace(draft, source=None), parent)
-    times = {name: record[name] for name in ("timestamp",) if name in record}  # ours are milliseconds
+    times = {name: record[name] for name in ("timestamp",) if name in record}  # drafts have milliseconds
     return {name: value for name, value in (record | now | times).items() if name != "firstKeptEntryIndex"}
 
 

@@ -1,4 +1,4 @@
-"""The places of values in a JSON document, so that each can be kept as it was written.
+"""The places of values in a JSON document, so that the exact text of each can be kept.
 
 The parser of the standard library skips the values. An unreadable value is yielded without an end, as the last one.
 """
@@ -19,7 +19,7 @@ class Span(NamedTuple):
     """A value in a document."""
 
     key: str
-    """Its name, or empty in an array."""
+    """Its name in an object; empty in an array."""
     start: int
     end: int | None
     """The place after the value; None if the value is damaged."""
@@ -42,7 +42,7 @@ def skip_white(text: str, at: int) -> int:
 
 
 def value_end(text: str, at: int) -> int | None:
-    """Return where the value at a place ends; None if it is damaged."""
+    """Return the end of the value at a place; None if the value is damaged."""
     value = _value(text, at)
     return None if value is None else value[1]
 
@@ -57,7 +57,7 @@ def _parts(text: str, at: int, opening: str) -> Iterator[Span]:
             named = _value(text, at)
             if named is None or not isinstance(named[0], str):
                 return
-            key, at = named[0], skip_white(text, skip_white(text, named[1]) + 1)  # behind the colon
+            key, at = named[0], skip_white(text, skip_white(text, named[1]) + 1)  # after the colon
         value = _value(text, at)
         yield Span(key, at, None if value is None else value[1])
         if value is None:
@@ -67,7 +67,7 @@ def _parts(text: str, at: int, opening: str) -> Iterator[Span]:
 
 
 def _value(text: str, at: int) -> tuple[object, int] | None:
-    """Return the value at a place and where it ends; None if there is none that can be read."""
+    """Return the value at a place and its end; None if no value can be read there."""
     try:
         return _decoder.raw_decode(text, at)
     except (ValueError, RecursionError, StopIteration):

@@ -1,6 +1,6 @@
 """Copy a pipe or device to a temporary file, since importers read a file more than once.
 
-`/dev/stdin` and `<(...)` of a shell are such places. The size is limited, since a device may never end.
+`/dev/stdin` and `<(...)` of a shell are such files. The size is limited, since a device may never end.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from treering.programs.common.source import is_special, refused
 
 P = TypeVar("P", bound=os.PathLike[str])
 STREAM_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""Most bytes read of a pipe or device; larger sessions must be imported from files."""
+"""The most bytes read from a pipe or device; larger sessions must be imported from files."""
 _PIECE_BYTES: Final = 1024 * 1024
 _STREAMS: Final = ("/dev/stdin", "/dev/fd/", "/proc/")
-"""Names below these mean another file in each process."""
+"""Prefixes of paths that name another file in each process."""
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a place can be read only once, or means another file the next time."""
+    """Tell whether a path can be read only once, or names another file in another process."""
     return is_special(path) or os.path.realpath(path).startswith(_STREAMS)
 
 
 @contextmanager
 def settled(path: P) -> Iterator[P | Path]:
-    """Yield a file with the contents of a place: the file itself, or a copy of a pipe or device.
+    """Yield a file with the contents of a path: the file itself, or a copy of a pipe or device.
 
     Args:
-        path: Of a file, a folder, or anything that can be read. One in a bucket is yielded as it is.
+        path: A file, a folder, a pipe or a device. A folder in a bucket is yielded as it is.
 
     Raises:
         UsageError: It is longer than the limit, and perhaps endless (kind `too_long`).
         AccessError: It may not be read.
-        UnavailableError: The system gave another error.
+        UnavailableError: The system reported another error.
     """
     if is_stream(path):
         with tempfile.TemporaryDirectory(prefix="treering-") as folder:

@@ -1,8 +1,8 @@
-"""A stored session as drafts: imported records and records made here.
+"""A stored session as drafts: imported records and records made in Treering.
 
-Rule: imported records are written back unchanged, however often the file was imported. Records made here are first
-translated to the program's format. A record has no field that tells which it is: it is imported if the append that
-wrote it also wrote a note about a file, as every import does.
+Rule: imported records are written back unchanged, however often the file was imported. Records made in Treering are
+first translated to the program's format. A record has no field that distinguishes the two: it is imported if the append
+that wrote it also wrote a note about a file, as every import does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ABOUT_A_FILE: Final = frozenset({"import", ORIGIN})
 
 
 def is_fork(info: SessionInfo) -> bool:
-    """Tell whether a session was forked here; an imported one may have a parent, too, which its header names."""
+    """Tell whether a session was forked in Treering. An imported session may also have a parent, from its header."""
     return bool(info.parent_session) and fields_of(info.extra.get(ORIGIN)).get("session") != info.id
 
 
@@ -46,7 +46,7 @@ class Stored(NamedTuple):
 
     draft: Draft
     imported: bool
-    """An importer made it, so it can be written back unchanged."""
+    """Whether an importer made it, so that it can be written back unchanged."""
 
 
 def header_in(records: Iterable[Stored]) -> Draft | None:
@@ -67,8 +67,8 @@ def stored_drafts(
     Args:
         view: The session.
         format: Records imported from other formats do not count as imported.
-        types: Of records; other records are skipped.
-        copies: Also notes of usage that a message tells itself.
+        types: The types of records; other records are skipped.
+        copies: Include notes of usage that only repeat the usage in a message.
     """
     header = False
     for record, line, from_file in _with_origin(view.lines()):
@@ -82,7 +82,7 @@ def stored_drafts(
         if record.type == "note" and record.kind == "import":
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format
         imported = header and from_file and record.time is not None
-        if imported or not (header and from_file and record.kind == "title"):  # that is in the header
+        if imported or not (header and from_file and record.kind == "title"):  # that title is in the header
             yield Stored(draft, imported)
 
 
@@ -134,7 +134,7 @@ def _draft(reader: Readable, record: Record, line: bytes) -> Steps[Draft]:
 
 
 def _left_of(erased: Erased, record: Record) -> object:
-    """The message for an erased payload; other programs have no notion of erasure."""
+    """Return the message that replaces an erased payload; other programs have no notion of erasure."""
     if record.type != "node":
         return None
     return erased.message if record.kind == "message" else erased.message | {"summary": NOTE}

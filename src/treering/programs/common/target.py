@@ -1,4 +1,4 @@
-"""What the part `write` of a program offers."""
+"""The interface of a program's part `write`."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ class LeftOut(msgspec.Struct, frozen=True):
     """Records that an export leaves out, since the format cannot hold them."""
 
     kind: str
-    """Of the records, or the part of them."""
+    """The kind of the records, or of the parts of records."""
     count: int
     reason: str
     seen: bool = False
-    """The model saw it, so its context differs in the other program."""
+    """Whether the model saw the records, so that its context differs in the other program."""
 
 
 class Composed(msgspec.Struct, frozen=True, kw_only=True):
     """A file, ready to be written."""
 
     data: Iterable[bytes]
-    """Its bytes, in parts; read once."""
+    """Its bytes, in parts; they can be read once."""
     entry_ids: list[str | None] | None
-    """The ids of its entries in order, as a reader must find them; None if the file has none."""
+    """The ids of its entries in order, for a check by reading the file again; None if the file has no ids."""
     labels: dict[str, str] | None
-    """Labels by entry, as a reader must find them; None if the format has none."""
+    """Labels by entry, for the same check; None if the format has no labels."""
     left_out: list[LeftOut]
     parts: dict[str, bytes] = {}
-    """Contents of further files of the program, by their names."""
+    """Contents of other files of the program, by name."""
     pieces: frozenset[str] = frozenset()
-    """Entries that hold part of a node; the last part has the id of the node."""
+    """Entries that hold a part of a node; the last part has the id of the node."""
     unseen: dict[str, tuple[str, str]] = {}
     """Messages that the program does not show: their kinds, and the reasons."""
     messages: list[object] | None = None
     """The context at the leaf; None if it follows from the entries."""
     ambiguous: bool = False
-    """Several entries share one id, or form a cycle, as in the imported file: the program may resolve paths in another
-    way than the session."""
+    """Whether several entries share one id, or form a cycle, as in the imported file: the program may then resolve
+    paths differently from the session."""
 
 
 class Exporter(Protocol):
-    """What the part `write` of a program offers."""
+    """The interface of a program's part `write`."""
 
     def compose(self, view: View) -> Composed:
         """Make the file of a session. Most formats use `treering.programs.common.composition.compose_lines`."""
@@ -65,46 +65,46 @@ class LineExporter(Protocol):
     VERSION: int
     """The version in the header of new files."""
     SENDS_EMPTY: bool
-    """Summaries without text are sent to the model."""
+    """Whether summaries without text are sent to the model."""
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
-        """Return the header of a new file: of a session made here, or of a fork of one that was imported.
+        """Return the header of a new file: for a session made in Treering, or for a fork of an imported session.
 
         Args:
             info: The session.
-            old: The header of the file that was imported, if it was.
+            old: The header of the imported file, or None.
         """
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record as the format's importer would have made it; None if the format cannot hold it.
+        """Return the draft that the format's importer would have made; None if the format cannot hold the record.
 
         Args:
             draft: A node or note.
-            settings: Those in force there.
+            settings: The settings in force there.
         """
 
     def apart(self, message: Fields) -> list[Fields]:
-        """Split a message into those that the program needs for it: usually the message itself.
+        """Split a message into the messages that the program needs for it: usually the message itself.
 
         Args:
-            message: As it was recorded.
+            message: The recorded message.
         """
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
         """Return an entry without new facts, to be the last one of the file, so that the program continues there.
 
         Args:
-            node: The node to continue at; None is the place before the first one.
-            label: Its label.
-            identifier: For the entry.
-            time_ms: For the entry.
+            node: The node to continue at; None is the place before the first node.
+            label: The node's label.
+            identifier: The id of the entry.
+            time_ms: The time of the entry.
 
         Returns:
-            The entry; None if the format has none.
+            The entry; None if the format has no such entry.
         """
 
     def retract(self, draft: Draft) -> Draft | None:
-        """Return an entry that hides the target of an edit from the model; None if the format has none."""
+        """Return an entry that hides the target of an edit from the model; None if the format has no such entry."""
 
     def not_sent(self) -> list[LeftOut]:
         """Return the parts of messages in the file that the program does not send to a model."""
@@ -114,7 +114,7 @@ def find_exporter(format: str) -> Exporter:  # noqa: A002  # as it is called eve
     """Return the exporter of a format.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The format has no exporter.
     """
     found = part_of(format, "write")
     if found is None:

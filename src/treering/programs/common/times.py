@@ -1,4 +1,4 @@
-"""Times as JavaScript writes them: ISO 8601 in UTC, with milliseconds."""
+"""Times in the format of JavaScript: ISO 8601 in UTC, with milliseconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MINUTE_MS: Final = 60 * 1000
 
 
 def read_time(value: object) -> int | None:
-    """Return milliseconds since 1970 of an ISO 8601 text, or of a number of them; None for anything else."""
+    """Return an ISO 8601 text, or a number of milliseconds, as milliseconds since 1970; None for any other value."""
     if isinstance(value, int | float):
         return int(value) if abs(value) <= TIME_MS_MAX else None
     try:
@@ -28,7 +28,7 @@ def read_time(value: object) -> int | None:
 
 @lru_cache(maxsize=16)  # each is needed when an entry is read, and when it is written for the comparison
 def write_time(ms: int | None) -> str | None:
-    """Return a time as JavaScript writes it."""
+    """Return a time in the format of JavaScript."""
     if ms is None:
         return None
     try:

@@ -1,8 +1,8 @@
-"""What answers cost, as programs write it: tokens and money under one set of names.
+"""The cost of answers in the formats of programs: tokens and money under one set of names.
 
-`input` and `output` are the tokens of a call, `cache_read` and `cache_write` those that a cache gave or took,
-`reasoning` those of thinking, `total` all of them as a program counts them, and `cost` the money. Other numbers keep
-their names.
+`input` and `output` are the tokens of a call, `cache_read` and `cache_write` the tokens read from and written to a
+cache, `reasoning` the tokens of thinking, `total` all tokens as the program counts them, and `cost` the money. Other
+numbers keep their names.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "reasoning": ("reasoning", "reasoning_tokens", "reasoningTokens", "ReasoningTokens"),
     "total": ("total", "totalTokens", "total_tokens"),
 }  # fmt: skip
-"""The names of each number in the programs and APIs that are known."""
+"""The names of each number in the known programs and APIs."""
 _COMMON: Final = {theirs: ours for ours, names in NAMES.items() for theirs in names}
 _LARGEST: Final = 2**53
-"""No count is larger; a number that is would make all sums useless."""
+"""The largest count; a larger number is an error, which would make all sums useless."""
 _COPIED: Final = "copied"
 _TURN: Final = "turn"
 
@@ -45,15 +45,15 @@ def numbers_in(usage: object) -> dict[str, int | float]:
 
 
 def spelled(numbers: Mapping[str, object], names: Mapping[str, str]) -> Fields:
-    """Return numbers under a program's names, by their common ones; those that it does not have are left out."""
+    """Return numbers under a program's names, which `names` gives by common name; others are left out."""
     counted = numbers_in(numbers)
     return {theirs: counted[ours] for ours, theirs in names.items() if ours in counted}
 
 
 def usage_in(payload: object) -> dict[str, int | float]:
-    """Return what a message says that it cost; empty if that is nothing.
+    """Return the usage that a message states; empty if it states none.
 
-    Most programs keep it in the message, Strands in the metadata of it.
+    Most programs keep it in the message, Strands in the message's metadata.
     """
     message = fields_of(payload)
     numbers = numbers_in(message.get("usage", fields_of(message.get("metadata")).get("usage")))
@@ -64,9 +64,9 @@ def brief_of(numbers: Mapping[str, int | float], *, turn: bool, copied: bool = F
     """Return the brief of a note of usage; numbers without a common name are left out if there is no room for them.
 
     Args:
-        numbers: By their common names.
-        turn: It is that of a turn; otherwise of a call beside the turns, such as one that summarises.
-        copied: The target of the note says the same, so that an export has it already.
+        numbers: The numbers by their common names.
+        turn: Whether it is the usage of a turn; otherwise that of a call outside the turns, such as a summary.
+        copied: Whether the target of the note states the same usage, so that an export has it already.
     """
     flags: Fields = ({} if turn else {_TURN: False}) | ({_COPIED: True} if copied else {})
     brief = {**numbers, **flags}
@@ -76,7 +76,7 @@ def brief_of(numbers: Mapping[str, int | float], *, turn: bool, copied: bool = F
 
 
 def is_copied(brief: Mapping[str, object]) -> bool:
-    """Tell whether the target of a note of usage says the same."""
+    """Tell whether the target of a note of usage states the same usage."""
     return brief.get(_COPIED) is True
 
 

@@ -1,4 +1,4 @@
-"""Digests of messages, by which a file whose messages have no ids is recognised."""
+"""Digests of messages, by which a file is recognised whose messages have no ids."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""JSON as other programs write it, to the byte.
+"""JSON with exactly the bytes that other programs write.
 
-msgspec writes the same bytes, except for some numbers, lone surrogates, and the characters that Go escapes. It encodes
-all values without these.
+msgspec writes the same bytes, except for some numbers, lone surrogates, and the characters that Go escapes. All values
+without these are encoded by msgspec.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_javascript(record: object) -> bytes:
-    """Return a value as `JSON.stringify` writes it (ECMA-262, SerializeJSONProperty), in UTF-8."""
+    """Return the bytes that `JSON.stringify` writes for a value (ECMA-262, SerializeJSONProperty), in UTF-8."""
     if _has_odd_number(record):
         return _javascript(record)
     try:
@@ -89,7 +89,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def javascript_number(value: float) -> str:
-    """Return a number as JavaScript writes it (ECMA-262, Number::toString); NaN and infinities are null in its JSON."""
+    """Return a number in the format of JavaScript (ECMA-262, Number::toString); NaN and infinities are null in JSON."""
     if not math.isfinite(value):
         return "null"
     if value == 0:
@@ -113,9 +113,9 @@ def _decimal(value: float) -> tuple[str, str, int]:
 
 
 def encode_go(record: object) -> bytes:
-    """Return a value as Go's `encoding/json` writes it: like JavaScript, but `<`, `>`, `&` and U+2028 are escaped.
+    """Return the bytes that Go's `encoding/json` writes: as in JavaScript, but `<`, `>`, `&`, U+2028, U+2029 escaped.
 
-    Fields keep their order; the caller must sort those of a Go map.
+    Fields keep their order; the caller must sort the fields of a Go map.
     """
     data = encode_javascript(record)
     for plain, escaped in _GO_ESCAPES.items():
@@ -124,7 +124,7 @@ def encode_go(record: object) -> bytes:
 
 
 def encode_python(record: object) -> bytes:
-    """Return a value as pydantic's `model_dump_json` writes it. It has no lone surrogates: they become U+FFFD."""
+    """Return the bytes that pydantic's `model_dump_json` writes for a value. Lone surrogates become U+FFFD."""
     try:
         return _encoder.encode(record)
     except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError):
@@ -148,6 +148,6 @@ def has_lone_surrogates(record: object) -> bool:
 
 
 def cut_go(text: str, bytes_max: int) -> str:
-    """Return the first bytes of a text as Go's JSON shows them: each byte of a cut character is U+FFFD."""
+    """Return the first bytes of a text in the form of Go's JSON: each byte of a cut character is U+FFFD."""
     data = text.encode("utf-8", "surrogatepass")[:bytes_max]
     return re.sub("[\udc80-\udcff]", "\ufffd", data.decode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""Where evva keeps its sessions."""
+"""The places of evva's sessions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ENDINGS: Final = (".json", ".json.gz")
 
 
 def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the files below `folder` that may be sessions of evva, by their names; a file yields itself."""
+    """Yield the files below `folder` whose names may be those of evva sessions; a file yields itself."""
     return find_files(Path(folder), ENDINGS)
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return where evva keeps its sessions for a user with this home.
+    """Return the folders in which evva may keep the sessions of a user with this home.
 
-    Its documents let `EVVA_HOME` name another place; its code does not look at that. So both places are looked at.
+    evva's documentation lets `EVVA_HOME` name another folder, and its code ignores that. So both folders are returned.
     """
     named_home = environ.get("EVVA_HOME")
     homes = [Path(named_home).expanduser()] if named_home else []

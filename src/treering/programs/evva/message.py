@@ -1,4 +1,4 @@
-"""Messages of evva: they have the names of Go's fields."""
+"""Messages of evva: their fields have the names of Go fields."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from treering.messages import Fields, listed
 
 _GO: Final = frozenset({"role", "content", "thinking", "thinkingsignature", "toolcalls", "toolresults"})
-"""Fields of a message of evva's. Go finds them whatever the case of their letters."""
+"""Fields of evva's messages. Go matches them in any case."""
 _GO_ONLY: Final = frozenset({"thinkingsignature", "toolcalls", "toolresults"})
 _GO_CALL: Final = {"id": "id", "name": "name", "input": "input"}
 _GO_RESULT: Final = {"id": "tool_call_id", "content": "content", "iserror": "is_error"}
 SIGNED: Final = {"ThinkingSignature": frozenset({"Thinking", "ThinkingSignature"})}
-"""They have the signature of one field beside all others."""
+"""The field with a signature, and the fields that it covers."""
 
 
 def is_of(message: Fields) -> bool:
@@ -24,7 +24,7 @@ def is_of(message: Fields) -> bool:
 
 
 def common(message: Fields) -> Fields:
-    """Return a message in the common shape."""
+    """Return a message in the common format."""
     fields = {str(name).lower(): value for name, value in message.items() if value is not None}
     thought = {"thinking": fields.get("thinking") or "", "signature": fields.get("thinkingsignature") or ""}
     blocks: list[object] = [{"type": "thinking", **thought}] if thought["thinking"] else []

@@ -1,6 +1,6 @@
-"""What evva sends to a model.
+"""The messages that evva sends to a model.
 
-A session of evva is a list of messages, so a context is all messages of the path, in evva's format, with all of its
+A session of evva is a list of messages, so a context has all messages of the path, in evva's format with all its
 fields. Kinds that evva does not have are messages of the user: summaries, as in evva's own compaction, and messages of
 extensions. A compaction replaces all messages before it except the kept ones.
 
@@ -30,7 +30,7 @@ _EMPTY: Final[Fields] = {
     "ToolCalls": None,
     "ToolResults": None,
 }
-"""An empty message, with its fields in the order of evva."""
+"""An empty message, with its fields in evva's order."""
 _EMPTY_CALL: Final[Fields] = {"ID": "", "Name": "", "Input": None}
 _EMPTY_RESULT: Final[Fields] = {"ID": "", "Content": "", "IsError": False, "ContentBlocks": None}
 _EMPTY_BLOCK: Final[Fields] = {"Type": "", "Text": "", "Image": None}
@@ -55,7 +55,7 @@ class Evva(Walk):
 def named(fields: Mapping[str, Any], empty: Fields) -> Fields:
     """Return the fields of a Go struct from a JSON object, whose keys match in any case.
 
-    Of two keys for one field the later one counts, and null changes only fields that may be null (`encoding/json`,
+    If two keys match one field, the later one counts; null changes only fields that may be null (`encoding/json`,
     `Unmarshal`).
     """
     names = {name.lower(): name for name in empty}

@@ -1,8 +1,8 @@
 """Session files of evva: one JSON document with the current session.
 
 `docs/reference/programs/evva.md` says which record each part of a document becomes. evva keeps no history: when it
-compacts, it replaces all messages by a summary. So a session is a list of messages; the parent of each is the one
-before. The rest of the document is the header. Header and messages are kept to the byte.
+compacts, it replaces all messages by a summary. So a session is a list of messages; the parent of each is the message
+before it. The rest of the document is the header. All bytes of the header and the messages are kept.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ POLICIES: Final = ("evva",)
 VERSION: Final = 1
 """The newest version that evva reads. It refuses newer ones, and reads 0 or none as 1."""
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Largest document that is read, since it is in memory as a whole."""
+"""The largest document that is read, since the whole document is in memory."""
 PREVIEW_BYTES_MAX: Final = 200
-"""Bytes of the first prompt that evva stores; it may be cut inside a character."""
+"""The most bytes of the first prompt that evva stores; it may be cut inside a character."""
 
 ENVELOPE: Final[Fields] = {
     "version": 0,
@@ -74,7 +74,7 @@ SESSION: Final[Fields] = {
     "micro_compacted": False,
     "full_compact_count": 0,
 }
-"""The fields of its `session`, likewise."""
+"""The fields of the document's `session` in their order, with evva's defaults."""
 
 _MARKS: Final = ({"session_id", "workdir"}, {"session_id", "workdir_slug"}, {"session_id", "session"})
 """Groups of names; a document has all names of one group, in any case."""
@@ -91,10 +91,10 @@ def detect(head: bytes) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> EvvaSource:  # noqa: ARG001
-    """Open a session file of evva, compressed by gzip or not. evva keeps no parts beside its files.
+    """Open a session file of evva, compressed by gzip or not. evva keeps no parts in separate files.
 
     Raises:
-        UsageError: The file is empty, no such document, too large, or of a newer version.
+        UsageError: The file is empty, no such document, too large, or has a newer version.
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
@@ -115,17 +115,17 @@ def restore(entries: Sequence[Entry]) -> str | None:
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return a message as evva writes it, indented as in its document."""
+    """Return the bytes that evva writes for a message, indented as in its document."""
     return indent(encode_go(record), levels=3)
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # messages name no parent
-    """Return the message of which a draft was made."""
+    """Return the message from which a draft was made."""
     return fields_of(draft.payload)
 
 
 def indent(data: bytes, *, levels: int = 0) -> bytes:
-    """Return JSON indented as by Go's `MarshalIndent` with two spaces, from a nesting level on."""
+    """Return JSON indented like that of Go's `MarshalIndent` with two spaces, from a nesting level on."""
     texts: list[bytes] = []
 
     def hold(text: re.Match[bytes]) -> bytes:
@@ -183,7 +183,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     full_compact_count: int = 0
 
     def add_usage(self, usage: Mapping[str, int]) -> Counters:
-        """Return the counters after a call of a model outside a turn, such as one that summarizes."""
+        """Return the counters after a call of a model outside a turn, such as a summary."""
         total = {name: self.usage.get(name, 0) + usage.get(name, 0) for name in USAGE}
         return msgspec.structs.replace(self, usage=total)
 
@@ -196,7 +196,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, micro_compacted=True)
 
     def full_compact(self, tokens: int) -> Counters:
-        """Return the counters after a compaction to a summary of so many tokens, with which usage restarts."""
+        """Return the counters after a compaction to a summary of `tokens` tokens, with which usage restarts."""
         return Counters(
             usage=USAGE | {"InputTokens": tokens},
             last_turn_input_tokens=tokens,
@@ -205,7 +205,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counters_in(document: Fields) -> Counters:
-    """Return the counters of a document; those that it lacks, or that are no counts, are as in a new session."""
+    """Return the counters of a document; missing or invalid counters have the values of a new session."""
     session = named(fields_of(named(document, {"session": {}})["session"]), SESSION)
     usage = {name: _count(value) for name, value in named(fields_of(session["usage"]), USAGE).items()}
     return Counters(
@@ -221,7 +221,7 @@ def _count(value: object) -> int:
 
 
 def spent_between(before: Counters, now: Counters, time_ms: int | None) -> list[Draft]:
-    """Return notes of the usage between two states of a document, in all and of the last turn."""
+    """Return notes of the usage between two states of a document: of the last turn, and of all other calls."""
     more = {name: max(0, now.usage[name] - before.usage.get(name, 0)) for name in USAGE}
     size = now.last_turn_input_tokens
     told = 0 if size == before.last_turn_input_tokens or size > more["InputTokens"] else size
@@ -241,7 +241,7 @@ class Document(NamedTuple):
     """A parsed document."""
 
     fields: Fields
-    """Its members, with those of its session, without the messages; of a damaged one, the complete ones."""
+    """Its members and those of its session, without the messages; for a damaged document, the complete members."""
     rest: str
     """Its text without the contents of its list of messages."""
     at: int
@@ -250,7 +250,7 @@ class Document(NamedTuple):
     gaps: list[str]
     """The texts before, between and after the messages."""
     end: int
-    """Where it ends, or where damage begins."""
+    """The end of the document, or the beginning of the damage."""
     whole: bool
     """Whether it is complete."""
 
@@ -299,7 +299,7 @@ def put_together(rest: str, at: int, gaps: Sequence[str], messages: Sequence[byt
 
 
 def gaps_of(messages: int) -> list[str]:
-    """Return the texts that evva writes before, between and after so many messages."""
+    """Return the texts that evva writes before, between and after a number of messages."""
     return ["\n      ", *[",\n      "] * (messages - 1), "\n    "] if messages else [""]
 
 
@@ -309,9 +309,9 @@ def as_bytes(text: str) -> bytes:
 
 
 class EvvaSource:
-    """A session file of evva. See `ImportSource` for what its members promise.
+    """A session file of evva. `ImportSource` documents its members.
 
-    The whole document is in memory, as evva has it.
+    The whole document is in memory, as in evva.
     """
 
     def __init__(self, data: bytes, path: Path) -> None:
@@ -369,7 +369,7 @@ class EvvaSource:
 
     @staticmethod
     def write(message: Fields) -> bytes:
-        """Return a message in evva's format as evva writes it, indented as in its document."""
+        """Return the bytes that evva writes for a message in its format, indented as in its document."""
         return encode(message)
 
     def drafts(self) -> Iterator[Draft]:
@@ -399,7 +399,7 @@ class EvvaSource:
         return msgspec.structs.replace(note, source=source)
 
     def _on_card(self) -> Draft:
-        """Return the note that lets lists show what evva's own list and screen do."""
+        """Return the note that puts facts on the card, so that lists show the same as evva's own list and screen."""
         counters = msgspec.to_builtins(counters_in(self._document.fields))
         facts = {"profile": text_of(named(self._document.fields, {"profile": ""})["profile"]), **counters}
         facts = {name: value for name, value in facts.items() if name != "usage" and value not in ("", 0)}
@@ -408,7 +408,7 @@ class EvvaSource:
         return Draft(type="note", kind="card", parent=None, time_ms=created, payload={NAME: facts}, brief=fields)
 
     def spent(self, before: Counters | None) -> list[Draft]:
-        """Return notes of the usage that the document counts, without what was known before."""
+        """Return notes of the usage that the document counts, without the usage that was known before."""
         return spent_between(before or Counters(), counters_in(self._document.fields), self.header.created_ms or 0)
 
     def _raw(self, span: Span) -> bytes:
@@ -447,7 +447,7 @@ def _is_session(fields: Mapping[str, object]) -> bool:
 
 
 def _read_header(fields: Fields, path: Path) -> Imported:
-    """Return the facts of a document; without an id, the session has the file's name."""
+    """Return the facts of a document; a session without an id gets the file's name."""
     envelope = named(fields, ENVELOPE)
     version = envelope["version"]
     return Imported(

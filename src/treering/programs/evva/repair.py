@@ -1,4 +1,4 @@
-"""What a damaged session file of evva needs to be repaired. See `treering.programs.common.tree_rules`."""
+"""The function that repairs a session file of evva. See `treering.programs.common.tree_rules`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treering.programs.evva.read import ENVELOPE, SESSION, indent
 
 
 def document(header: Fields, records: Iterable[Mapping[str, object]]) -> bytes:
-    """Return a whole document: the fields that can be read, those that are missing with their defaults, the messages.
+    """Return a whole document: the readable fields, defaults for the missing fields, and the messages.
 
     Args:
         header: The document without its messages; names may be in upper or lower case.

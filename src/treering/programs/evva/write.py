@@ -1,8 +1,8 @@
 """Sessions as files of evva: one document, with the context at the session's head.
 
-evva keeps no history. So an unchanged session gives its document back to the byte; otherwise the messages are those of
-the context, imported ones with their own bytes, and the counters continue. Other branches, labels and nodes outside the
-context are left out.
+evva keeps no history. An unchanged session gives exactly the bytes of its document. Otherwise the messages are those of
+the context, imported messages with their own bytes, and the counters continue. Other branches, labels and nodes outside
+the context are left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from treering.transcript.node import MESSAGES, Draft
 
 _NOT_WRITTEN: Final = frozenset({"card", "import", "origin", "exported", "link", "damage", "stream", "stream_end"})
 _PERSISTED: Final = MESSAGES | {"branch_summary", "compaction", "model_change", "usage"}
-"""Kinds that are part of the document: as a message, or in a counter."""
+"""Kinds that are part of the document, as a message or in a counter."""
 _NUMBERS: Final = {
     "input": "InputTokens",
     "output": "OutputTokens",
@@ -58,7 +58,7 @@ _NUMBERS: Final = {
     "cache_write": "CacheCreationTokens",
     "reasoning": "ReasoningTokens",
 }
-"""Names of usage counts here, and in evva."""
+"""Names of usage counts in Treering, and in evva."""
 
 
 def compose(view: View) -> Composed:
@@ -94,7 +94,7 @@ def _header_among(records: Sequence[Stored]) -> Draft | None:
 
 
 def _context(reader: Readable) -> Steps[Context]:
-    """The context by evva's policy, edits included."""
+    """Return the context by evva's policy, including edits."""
     index = yield from reader.replica.index()
     built = find_policy(NAME).build(index.graph.path(reader.replica.state.tip), index.graph)
     return (yield from reader.content.edited(built))
@@ -108,7 +108,7 @@ def _rendered(node: str, view: str, inline: bytes | None, drafts: Mapping[str | 
 
 
 def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> bytes:
-    """The original bytes of a message, if it was imported and not edited."""
+    """Return the bytes of a message: the original ones if it was imported and not edited."""
     stored = drafts[node]
     if inline is None and stored.imported and view == MESSAGE:
         raw = (stored.draft.source or {}).get(RAW)
@@ -117,7 +117,7 @@ def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | 
 
 
 def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
-    """Return the records on the path that were made here and are in no imported document yet.
+    """Return the records that were made in Treering and are in no imported document yet.
 
     Records that are no nodes count as included in a document if they were recorded before it was read.
     """
@@ -153,7 +153,7 @@ def _is_changed(
 ) -> bool:
     """Tell whether new records change the document, or the session's head moved.
 
-    A document that ended early must be completed, too.
+    A document that ended early must be completed, so it counts as changed.
     """
     if since or any(_is_damage(each.draft, "torn") for each in records):
         return True
@@ -169,7 +169,7 @@ def _is_damage(draft: Draft, kind: str) -> bool:
 
 
 def _spelled(header: Draft, messages: Sequence[object]) -> list[bytes]:
-    """Return the bytes of messages of an imported document with messages recorded here; none if it has only its own."""
+    """Return the messages' bytes if the imported document includes messages recorded in Treering; else no bytes."""
     source: Mapping[str, Any] = header.source or {}
     if WORDS not in source:
         return []
@@ -195,7 +195,7 @@ def _with_others(parts: Sequence[bytes], others: Mapping[str, object]) -> list[b
 
 
 def _model(context: Context, header: Draft | None, since: Sequence[Draft]) -> Fields:
-    """Return provider and model if the file lacks them, or they were changed here since."""
+    """Return provider and model if there is no file, or they were changed in Treering since."""
     if header is None:
         chosen = [dict(context.settings)]
     else:
@@ -206,7 +206,7 @@ def _model(context: Context, header: Draft | None, since: Sequence[Draft]) -> Fi
 def _document(
     info: SessionInfo, header: Draft | None, model: Fields, messages: Sequence[object], counters: Counters
 ) -> Fields:
-    """Return the document without its messages: that of the file, with later changes."""
+    """Return the document without its messages: the file's document, with later changes."""
     old = _old_fields(header)
     made = {
         "session_id": info.id,
@@ -259,7 +259,7 @@ def _number(brief: Mapping[str, object], *names: str) -> int:
 
 
 def _written(document: Fields, parts: Sequence[bytes]) -> bytes:
-    """Return a document as evva writes it, with the given bytes of its messages."""
+    """Return the bytes that evva writes for a document, with the given bytes of its messages."""
     text = indent(encode_go(document)).decode()
     at = text.index('"messages": [') + len('"messages": [')
     return put_together(text, at, gaps_of(len(parts)), parts)

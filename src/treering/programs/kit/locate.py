@@ -1,4 +1,4 @@
-"""Where kit keeps its sessions."""
+"""The places of kit's sessions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ENDINGS: Final = (".jsonl", ".jsonl.gz")
 
 
 def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the files below `folder` that may be sessions of kit, by their names; a file yields itself."""
+    """Yield the files below `folder` whose names may be those of kit sessions; a file yields itself."""
     return find_files(Path(folder), ENDINGS)
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:  # noqa: ARG001
-    """Return where kit keeps its sessions for a user with this home."""
+    """Return the folder in which kit keeps the sessions of a user with this home."""
     return [home / ".kit" / "sessions"]

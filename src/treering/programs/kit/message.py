@@ -1,4 +1,4 @@
-"""Messages of kit: their `parts` have their data one level further down."""
+"""Messages of kit: the data of their `parts` are nested one level deeper."""
 
 from __future__ import annotations
 

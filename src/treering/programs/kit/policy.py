@@ -1,11 +1,11 @@
-"""What kit sends to a model.
+"""The messages that kit sends to a model.
 
 | kind of node     | effect                                                                                           |
 |------------------|--------------------------------------------------------------------------------------------------|
 | `message`        | its parts in the order in which kit sends them; nothing if it has none that its role may have    |
-| `custom_message` | a message of the user: kit has none, these were added elsewhere                                  |
+| `custom_message` | a message of the user: kit has none, other programs added these                                  |
 | `branch_summary` | a message of the user; none if it is empty                                                       |
-| `compaction`     | a system message, then all that was recorded from the node it keeps up to itself, on any branch  |
+| `compaction`     | a system message, then all nodes recorded from the first kept one up to itself, on any branch    |
 
 Settings: the last change of model, ignoring changes before the first kept node of the latest compaction. Kept nodes are
 found by the order of the file, since a compaction starts a new tree in kit. So messages of other branches that were
@@ -32,7 +32,7 @@ COMPACTION: Final = "kit.compaction@1"
 BRANCH_SUMMARY: Final = "kit.branch_summary@1"
 
 PARTS: Final = frozenset({"text", "reasoning", "tool_call", "tool_result", "image", "finish"})
-"""A message with any other part is left out as a whole, since kit cannot read it."""
+"""The parts that kit can read; a message with any other part is left out as a whole."""
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")  # in the ids of calls, by one of the providers
 _BREAKS: Final = str.maketrans("", "", "\r\n")  # Go ignores them in base64
 
@@ -66,19 +66,19 @@ class Kit(Walk):
         return None if read_brief(skeleton).get("kept") else Context(self.compacted(skeleton), {})
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
-        """Return the nodes recorded from the first kept one up to the compaction, or those of the path alone."""
+        """Return the nodes recorded from the first kept one to the compaction; without `recorded`, only the path's."""
         first = read_brief(path[latest]).get("kept")
         if recorded is None:
             return super().kept(path, latest, recorded)
         return recorded.between(first, path[latest].id) if isinstance(first, str) else ()
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
-        """Return `provider` and `model_id`, empty without a change of model."""
+        """Return `provider` and `model_id`; both are empty without a change of model."""
         return {"provider": settings.get("provider") or "", "model_id": settings.get("model") or ""}
 
 
 def parts_of(message: Fields) -> list[Fields]:
-    """Return the parts of a message in kit's format; those of another program are translated."""
+    """Return the parts of a message in kit's format; a message of another program is translated."""
     if _is_in_kit(message):
         parts = message["parts"]
         return [fields_of(part) for part in parts] if isinstance(parts, list) else []

@@ -1,8 +1,8 @@
 """Session files of kit, version 3 of its format.
 
-`docs/reference/programs/kit.md` says which record each type of entry becomes, and what is repaired on the way;
-`treering.programs.common.reader` reads the lines. Peculiar to kit: a compaction has no parent and so starts a tree of
-its own, a system prompt is no part of the tree, and what a compaction keeps goes by the order of the file.
+`docs/reference/programs/kit.md` says which record each type of entry becomes, and lists the repairs;
+`treering.programs.common.reader` reads the lines. Peculiar to kit: a compaction has no parent and so starts a new tree,
+a system prompt is not part of the tree, and the order of the file decides which messages a compaction keeps.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ POLICIES: Final = ("kit",)
 VERSION: Final = 3
 """The only version; other numbers are read as this version, as in kit."""
 PREVIEW_BYTES_MAX: Final = 100
-"""Bytes of the first message that kit's list shows; it may be cut inside a character."""
+"""The most bytes of the first message that kit's list shows; it may be cut inside a character."""
 
 _NO_TIME: Final = nanoseconds("0001-01-01T00:00:00Z")
-"""What Go writes for a time that was never set."""
+"""The value that Go writes for a time that was never set."""
 _NOTES: Final = frozenset({"label", "session_info", "system_prompt"})
 _HEX_ID: Final = re.compile(r"[0-9a-f]{32}")
 _PARTS: Final[Mapping[str, Mapping[str, type]]] = {
@@ -62,7 +62,7 @@ _PARTS: Final[Mapping[str, Mapping[str, type]]] = {
 
 
 def detect(head: bytes) -> bool:
-    """Tell whether a file that begins with `head` is of kit: pi's header differs only in the id and the time."""
+    """Tell whether a file that begins with `head` is kit's: pi's header differs only in the id and the time."""
     records = first_records(head, DIALECT)
     if not records or not is_header(records[0]):
         return False
@@ -77,7 +77,7 @@ def _is_of_kit(record: Fields) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> LinesSource:  # noqa: ARG001
-    """Open a session file of kit, compressed by gzip or not. kit keeps no parts beside its files.
+    """Open a session file of kit, compressed by gzip or not. kit keeps no parts in separate files.
 
     Raises:
         UsageError: The file is empty, or its first JSON object is no session header.
@@ -89,12 +89,12 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> L
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
-    """Return the entry at which kit continues: the last one; none if that is a system prompt."""
+    """Return the entry at which kit continues: the last one; None if that is a system prompt."""
     return entries[-1].id or None if entries else None
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return a record as kit writes it, without the line break."""
+    """Return the bytes that kit writes for a record, without the line break."""
     return encode_go(record)
 
 
@@ -153,7 +153,7 @@ RULES: Final = Rules(
 
 
 def read_header(header: Fields, path: Path) -> Imported:
-    """Return the facts of a header; one without an id gets the file's name."""
+    """Return the facts of a header; a header without an id gets the file's name."""
     rest = {name: value for name, value in header.items() if name != "type"}
     text = {name: rest.pop(name) for name in ("id", "cwd", "parent_session") if text_of(rest.get(name))}
     created = read_time(rest.get("timestamp"))
@@ -174,12 +174,12 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version of a header; kit ignores it, and never wrote files without ids."""
+    """Return the version in a header. kit ignores it, and never wrote files without ids."""
     return value if type(value) is int and value > 1 else VERSION
 
 
 def is_header(value: object) -> bool:
-    """Tell a session header."""
+    """Tell whether a value is a session header."""
     return isinstance(value, dict) and value.get("type") == "session"
 
 
@@ -192,7 +192,7 @@ def is_entry(value: Fields) -> bool:
 
 
 def read_message(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A message stays out of the context if kit cannot read its parts, or sends none of them."""
+    """Read a message. It is not in the context if kit cannot read its parts, or sends none of them."""
     payload = take(rest, "role", "parts", "model", "provider")
     role, parts = text_of(payload.get("role")), payload.get("parts")
     shown = isinstance(parts, list) and are_readable(parts) and sent(role, parts)
@@ -224,9 +224,9 @@ def _is_base64(text: str) -> bool:
 
 
 def read_compaction(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The first kept node is the first one at or after the named entry, in the order of the file.
+    """Read a compaction. The first kept node is the first node at or after the named entry, in the order of the file.
 
-    Of two entries with that id, kit finds the first. It does not find a system prompt by its id.
+    If two entries have that id, kit finds the first. It does not find a system prompt by its id.
     """
     named = text_of(rest.get("first_kept_entry_id"))
     kept = reader.chain.recorded_from(named) if named and named not in reader.outside else None
@@ -238,7 +238,7 @@ def read_compaction(rest: Fields, _place: Place, reader: Reader) -> Fields:
 
 
 def read_branch_summary(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The link is to the node of `from_id`, or its nearest ancestor that is a node."""
+    """Read a branch summary. The link is to the node of `from_id`, or its nearest ancestor that is a node."""
     payload = take(rest, "from_id", "summary")
     source = reader.chain.node_at(reader.chain.find(payload.get("from_id")))
     return {
@@ -249,7 +249,7 @@ def read_branch_summary(rest: Fields, _place: Place, reader: Reader) -> Fields:
 
 
 def read_extension_data(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """An extension's own data, which no model sees."""
+    """Read an extension's own data, which no model sees."""
     payload = take(rest, "data")
     if "ext_type" in rest:
         payload = {"custom_type": rest.pop("ext_type"), **payload}
@@ -257,27 +257,27 @@ def read_extension_data(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 
 
 def read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A change of settings."""
+    """Read a change of model or provider."""
     return {"brief": take_small(rest, provider="provider", model_id="model")}
 
 
 def read_label(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """A label; an empty one removes it."""
+    """Read a label; an empty label removes it."""
     return {"target": take_target(rest, "target_id", reader), "brief": {"label": take_text(rest, "label")}}
 
 
 def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A name of the session; an empty one removes it."""
+    """Read a name of the session; an empty name removes it."""
     return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
 
 
 def read_system_prompt(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A prompt, for information only. It is not in the tree, so after one kit is before the first entry."""
+    """Read a system prompt. It is not in the tree, so after it kit continues before the first entry."""
     return {"payload": take(rest, "content", "model", "provider")}
 
 
 def read_unknown(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """An entry that kit would refuse, with all its fields."""
+    """Read an entry that kit would refuse, with all its fields."""
     return {"payload": take(rest, *rest)}
 
 
@@ -320,11 +320,11 @@ _BRIEFS: Final = {
     "label": "label",
     "name": "title",
 }
-"""Fields that are in the brief, and their names there."""
+"""The fields that are in the brief, with their names there."""
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:
-    """Return the entry of which a draft was made. A compaction that was joined to the tree names no parent."""
+    """Return the entry from which a draft was made. A compaction that was joined to the tree names no parent."""
     kind = _TYPES.get(draft.kind, draft.kind)
     left = dict(draft.source or {})
     own = told(draft, WRITTEN.get(kind), _BRIEFS)

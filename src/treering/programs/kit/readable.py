@@ -1,7 +1,8 @@
-"""Which entries kit accepts when it reads a file.
+"""The entries that kit accepts when it reads a file.
 
-kit checks the types of fields, and opens no file with an invalid entry. Here such entries are read like all entries,
-and an export reports them. (From its published source. Go accepts more spellings of keys than are listed here.)
+kit checks the types of fields, and opens no file with an invalid entry. The importer reads such entries like all other
+entries, and an export reports them. (From its published source. Go accepts more spellings of keys than are listed
+here.)
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Check]]] = {
     "session_info": {"name": is_text},
     "system_prompt": {"content": is_text, "model": is_text, "provider": is_text},
 }  # fmt: skip
-"""By type of entry: the fields that kit reads, and their types. Absent, null and an empty value are the same."""
+"""By type of entry: the fields that kit reads, and their types. Missing, null and empty values are equivalent."""
 
 
 def kit_reads(record: Fields) -> bool:

@@ -1,8 +1,8 @@
-"""Sessions as files of kit: see `treering.programs.common.composition` for how a file is made.
+"""Sessions as files of kit; `treering.programs.common.composition` makes the file.
 
-A compaction names no parent, like kit's own: kept entries are found by the order of the file, which is that of the
-store. Kinds that kit does not have become `extension_data` entries, which keep their place in the chain and are not
-sent to a model; a message of an extension becomes one of the user, since kit would show it so.
+A compaction names no parent, like kit's own compactions: kept entries are found by the order of the file, which is that
+of the journal. Kinds that kit does not have become `extension_data` entries, which keep their place in the chain and
+are not sent to a model. A message of an extension becomes a message of the user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def compose(view: View) -> Composed:
 
 
 class _Kit:
-    """See `LineExporter`."""
+    """The exporter of kit; see `LineExporter`."""
 
     FORMAT = NAME
     VERSION = VERSION
@@ -49,7 +49,7 @@ class _Kit:
         self._unsent: set[tuple[str | None, str]] = set()
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
-        """Return a header; that of a fork or of a subagent names its parent, as kit does."""
+        """Return a header; the header of a fork or a subagent names its parent, as in kit."""
         made: Fields = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
         made["cwd"] = info.cwd
         linked = {"parent_session_id": info.parent_session, "subagent_task": info.task}
@@ -57,7 +57,7 @@ class _Kit:
         return left | made | {name: value for name, value in linked.items() if value}
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record as kit would have written it."""
+        """Return the draft that kit's importer would have made of a record."""
         if draft.type == "note" and draft.kind not in _SAID:
             return None
         if draft.kind in MESSAGES:
@@ -86,7 +86,7 @@ class _Kit:
 
 
 def _unsent(payload: Fields) -> set[str]:
-    """Return the kinds of parts that kit will not send of a message that it sends."""
+    """Return the kinds of parts that kit leaves out when it sends a message; empty if it does not send the message."""
     role, parts = role_in_kit(payload), parts_of(payload)
     found = {part["type"] for part in parts if part.get("type") in _SENT}
     return found - {part for part in found if role in _SENT[part]} if sent(role, parts) else set()
@@ -123,7 +123,7 @@ def _branch_summary(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Fields:
     brief = draft.brief or {}
-    if "models" in brief and "model" not in brief:  # of another role, while no model is known
+    if "models" in brief and "model" not in brief:  # a model for another role, while no default model is known
         return _as_data(draft, settings)
     return {"brief": {name: brief.get(name, settings.get(name)) or "" for name in ("provider", "model")}}
 

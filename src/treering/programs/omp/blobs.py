@@ -1,11 +1,11 @@
-"""Large parts of oh-my-pi's records: files named by the SHA-256 of their contents, in a folder beside the sessions.
+"""Large parts of oh-my-pi's records: files named by the SHA-256 of their contents, in a folder next to the sessions.
 
     {"type":"image","data":"blob:sha256:<64 hex digits>","mimeType":"image/png"}
 
-Rule 1: a reference counts only where oh-my-pi writes references (the table below). The same text elsewhere, for example
-in a message about blobs, is text.
-Rule 2: no reference ever reaches a model. A model cannot read it, and providers refuse the whole request over one. If
-the file is missing or damaged, a text that says so replaces it.
+Rule 1: a reference counts only where oh-my-pi writes references (the table below). The same text in another place, for
+example in a message about blobs, is text.
+Rule 2: no reference is sent to a model. A model cannot read it, and providers refuse the whole request because of it.
+If the file is missing or damaged, a text that says so replaces the reference.
 
 | place                                                     | the file holds                |
 |-----------------------------------------------------------|-------------------------------|
@@ -29,16 +29,17 @@ EXTERNAL_CHARACTERS_MIN: Final = 1024
 """Base64 of this length or more becomes a file. Data URLs always do."""
 FOLDER: Final = "blobs"
 BLOB_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Largest file that is read for a reference."""
+"""The largest file that is read for a reference."""
 FOLDERS_ABOVE_MAX: Final = 5
-"""How far above a session file its blobs may be: `agent/blobs` for `agent/sessions/<project>/<session>/<subagent>`."""
+"""The levels above a session file at which its blobs may be: `agent/blobs` for
+`agent/sessions/<project>/<session>/<subagent>`."""
 
 Load = Callable[[str], bytes | None]
-"""From a digest to the bytes; None if there are none."""
+"""A function that returns the bytes of a digest; None if there are none."""
 Save = Callable[[bytes], str]
-"""Keeps bytes and returns their digest."""
+"""A function that stores bytes and returns their digest."""
 Missing = Callable[[str], None]
-"""Called with each reference whose file is missing or damaged."""
+"""A function that is called with each reference whose file is missing or damaged."""
 Fields = dict[str, object]
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -50,7 +51,7 @@ _SIGNED: Final = {
     "redactedThinking": "data",
     "reasoning": "encrypted_content",
 }
-"""Blocks of these types are written as they are if they have the field: a provider checks them to the byte."""
+"""Types of blocks that are written unchanged if they have the field named here: a provider checks their exact bytes."""
 
 
 def find_folder(file: Path) -> Path | None:
@@ -60,7 +61,7 @@ def find_folder(file: Path) -> Path | None:
 
 
 def loader(folder: Path | None) -> Load:
-    """Return a function that reads blobs of a folder, and only those whose contents have the digest in their name."""
+    """Return a function that reads blobs of a folder; a file whose contents do not have its digest is ignored."""
 
     def load(digest: str) -> bytes | None:
         if folder is None:
@@ -78,7 +79,7 @@ def loader(folder: Path | None) -> Load:
 
 
 def has_reference(value: object) -> bool:
-    """Tell whether a value has a text that looks like a reference; most records have none, and need no copy."""
+    """Tell whether a value has a text that looks like a reference; most records have none and need no copy."""
     stack = [value]
     while stack:
         part = stack.pop()
@@ -154,7 +155,7 @@ def _note(reference: str) -> str:
 
 
 def externalise(value: object, save: Save, key: str = "") -> object:
-    """Return a JSON value as oh-my-pi writes it, with large parts replaced by references: the inverse of `resolve`."""
+    """Return a JSON value in oh-my-pi's form, with large parts replaced by references: the inverse of `resolve`."""
     if isinstance(value, str):
         return PREFIX + save(value.encode("utf-8", "surrogatepass")) if _is_data_url(value, key) else value
     if isinstance(value, list):

@@ -1,9 +1,9 @@
-"""Breadcrumbs of oh-my-pi: small files that say which session a terminal had open last, so that it is continued there.
+"""Breadcrumbs of oh-my-pi: small files with the session that a terminal had open last, which is continued there.
 
     <folder of the agent>/terminal-sessions/<terminal>
 
-The first line is the working folder, the second the session file. Lines behind them are marks: `fresh` for a session
-whose file is not written yet, `cwdstat <device> <inode>` for the folder, so that it is known again after a move.
+The first line is the working folder, the second the session file. Later lines are marks: `fresh` for a session whose
+file is not written yet, `cwdstat <device> <inode>` for the folder, so that it is recognized after a move.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from treering.programs.common.source import is_special
 from treering.terminals.terminal import terminal_name
 
 BREADCRUMB_BYTES_MAX: Final = 64 * 1024
-"""A breadcrumb is two paths; a larger file is something else."""
+"""The most bytes of a breadcrumb, which has two paths; a larger file is something else."""
 FOLDER: Final = "terminal-sessions"
 _LINES_MIN: Final = 2
 _DEPTH_MAX: Final = 8
-"""Subagents of subagents that oh-my-pi follows."""
+"""The most levels of nested subagents that oh-my-pi follows."""
 
 
 class Breadcrumb(msgspec.Struct, frozen=True, kw_only=True):
-    """What a terminal had open last."""
+    """The session that a terminal had open last."""
 
     cwd: Path
     session_file: Path
-    """Absolute."""
+    """The absolute path of the session file."""
     fresh: bool = False
-    """The session was begun and its file may not exist yet: an older one must not be continued in its place."""
+    """Whether the session's file may not exist yet: an older session must not be continued instead."""
     folder: tuple[int, int] | None = None
     """Device and inode of `cwd` when this was written."""
 
     def is_of(self, folder: Path) -> bool:
-        """Tell whether the terminal worked in `folder`, also if the folder was renamed since."""
+        """Tell whether the terminal worked in `folder`, even if the folder was renamed since."""
         if self.cwd == folder:
             return True
         try:
@@ -49,7 +49,7 @@ class Breadcrumb(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_breadcrumb(text: str) -> Breadcrumb | None:
-    """Parse the text of a breadcrumb; None if it is none."""
+    """Parse the text of a breadcrumb; None if it is no breadcrumb."""
     lines = text.strip().split("\n")
     if len(lines) < _LINES_MIN or not lines[0] or not lines[1]:
         return None
@@ -64,7 +64,7 @@ def parse_breadcrumb(text: str) -> Breadcrumb | None:
 
 
 def _above(session_file: Path) -> Path:
-    """Return the session of the user in which a subagent's session is kept, in a folder named like its file."""
+    """Return the user's session of a subagent's session, which is in a folder named like the user's session file."""
     for _ in range(_DEPTH_MAX):
         above = Path(f"{session_file.parent}.jsonl")
         if not above.is_file():
@@ -81,7 +81,7 @@ def _numbers(mark: str) -> tuple[int, int] | None:
 
 
 def read_breadcrumb(path: Path) -> Breadcrumb | None:
-    """Return the breadcrumb in a file; None if there is none, it is no breadcrumb, or what it names is gone.
+    """Return the breadcrumb in a file; None if there is no file, it is no breadcrumb, or its session is missing.
 
     A session file that does not exist counts only if the breadcrumb is fresh.
     """
@@ -107,7 +107,7 @@ def find_breadcrumbs(folder: Path) -> list[Breadcrumb]:
 
 
 def terminal_breadcrumb(folder: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
-    """Return what this terminal had open last, below the folder of an agent."""
+    """Return the breadcrumb of this terminal, below the folder of an agent."""
     name = terminal_name(environ, tty)  # oh-my-pi gives the same names
     if name is None or name != os.path.basename(name):  # a variable must not lead out of the folder
         return None

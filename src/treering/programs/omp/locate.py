@@ -1,4 +1,4 @@
-"""Where oh-my-pi keeps its sessions."""
+"""The places of oh-my-pi's sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ find = pi.find
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return where oh-my-pi keeps its sessions for a user with this home and environment: those of all profiles."""
+    """Return the folders in which oh-my-pi keeps a user's sessions, of all profiles."""
     root, shared = _root(home, environ), _xdg(environ, "DATA")
     profiles = [*root.glob("profiles/*/agent"), *(shared.glob("profiles/*") if shared is not None else ())]
     agents = [agent_folder(home, environ), root / "agent", *sorted(profiles)]
@@ -29,9 +29,9 @@ def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 
 def agent_folder(home: Path, environ: Mapping[str, str], kind: str = "DATA") -> Path:
-    """Return the folder with sessions and blobs; of the kind `STATE`, that with breadcrumbs.
+    """Return the folder with sessions and blobs; for the kind `STATE`, the folder with breadcrumbs.
 
-    They are one, unless a folder for oh-my-pi exists below `XDG_DATA_HOME` or `XDG_STATE_HOME`.
+    They are the same, unless a folder for oh-my-pi exists below `XDG_DATA_HOME` or `XDG_STATE_HOME`.
     """
     profile = _profile(environ)
     below = ("profiles", profile) if profile else ()
@@ -54,23 +54,23 @@ def _xdg(environ: Mapping[str, str], kind: str) -> Path | None:
 
 
 def _profile(environ: Mapping[str, str]) -> str:
-    """The profile in use; empty for the default one, which a name that is none means as well."""
+    """Return the profile in use; empty for the default profile, which oh-my-pi also uses for an invalid name."""
     name = environ.get("OMP_PROFILE", environ.get("PI_PROFILE", "")).strip()
     return name if _PROFILE.fullmatch(name) and name != "default" and not name.endswith(".") else ""
 
 
 def blobs_folder(file: Path) -> Path:
-    """Return the folder with the blobs of a session file: the nearest above it, or one beside it that may not exist."""
+    """Return the folder with a session file's blobs: the nearest above it, else one next to it, which may not exist."""
     return find_folder(file) or file.parent / FOLDER
 
 
 def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
-    """Return what oh-my-pi's terminals had open last, the newest first."""
+    """Return the breadcrumbs of oh-my-pi's terminals, the newest first."""
     return find_breadcrumbs(agent_folder(home, environ, "STATE"))
 
 
 def breadcrumb(home: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
-    """Return what this terminal had open last; None if that is not known."""
+    """Return the breadcrumb of this terminal; None if it has none."""
     return terminal_breadcrumb(agent_folder(home, environ, "STATE"), environ, tty)
 
 

@@ -1,25 +1,25 @@
-"""What oh-my-pi sends to a model (`omp`), and what it shows to a person (`omp-transcript`).
+"""The messages that oh-my-pi sends to a model (`omp`), and those that it shows to a person (`omp-transcript`).
 
 `omp`, for a path from a root to a leaf:
 
-1. It begins behind the latest `reset_boundary`, or with the latest compaction and what that keeps, whichever stands
-   further down. A compaction with a provider's own replay keeps only what stands behind the end of that replay. One
-   that summarises no turns keeps the latest request of the user besides. Where a provider wrote the summary itself, it
-   is a moment older than what follows it. The notebook in force, the last one behind a reset, stands in front of all.
-2. A tool call without a result among the shown messages is taken out of its message. Thinking beside it loses its
-   signature and encrypted thinking goes, since a provider refuses signed turns that were changed. A message with
-   nothing left goes.
-3. A message that ended in an error or was aborted goes, and so do the results of its calls that stand behind it; unless
-   a note about interrupted thinking follows directly.
+1. The context begins after the latest `reset_boundary`, or with the latest compaction and its kept messages, whichever
+   is later on the path. A compaction with a provider's own replay keeps only messages after the end of that replay. A
+   compaction that summarises no turns also keeps the latest request of the user. If a provider wrote the summary, its
+   time is just before that of the next message. The current notebook, the last one after a reset, comes first.
+2. A tool call without a result among the shown messages is removed from its message. Thinking in the same message loses
+   its signature, and encrypted thinking is removed, since a provider refuses signed turns that were changed. A message
+   that is empty then is removed.
+3. A message that ended in an error or was aborted is removed, with the later results of its calls, unless a note about
+   interrupted thinking follows directly.
 
-4. Turns that failed before anything was said go, and so do retried ones and messages for one turn only.
+4. Turns that failed without any text are removed, and also retried turns and messages for one turn only.
 
-`omp-transcript` has the whole path, with all compactions in their places, but for one of pictures that the next one
-replaces. Only the second rule holds, and a message with nothing left stays, as a sign that there was one.
+`omp-transcript` has the whole path, with all compactions in their places, except a compaction of pictures that the next
+compaction replaces. Only rule 2 applies, and a message that is empty then is kept, to show that it existed.
 
-Settings: the last thinking level; models by role, of which a message of an assistant tells the default one as long as
-nobody chose it; mode and its data; the tier of service; all rules that were injected. (Read from the program's answers,
-its documentation and its published package.)
+Settings: the last thinking level; models by role, where a message of an assistant sets the default model while no
+default was chosen; mode and its data; the tier of service; all rules that were injected. (Read from the program's
+answers, its documentation and its published package.)
 
 Ids of tool calls are long and briefs are short. So briefs have digests of them: `calls` of an assistant's message, and
 `result` of an answer, which begins with the digest of its call.
@@ -50,12 +50,12 @@ from treering.programs.omp.views import (
 )
 
 DIGEST_CHARACTERS: Final = 8
-"""Of a whole digest. Those of a message with very many calls are cut short to fit."""
+"""The characters of a whole digest. The digests of a message with very many calls are cut to fit."""
 _NOTE_OF_INTERRUPTED_THINKING: Final = "interrupted-thinking"
 _FOR_ONE_TURN: Final = frozenset({"prewalk-plan", "vibe-mode-context"})
 """Messages that are sent once and never again."""
 _TELLING: Final = frozenset({"calls", "result", "failed", "kept_time", "notes", "rollover"})
-"""Fields of a brief that decide whether this or other messages are shown, and with which time."""
+"""Fields of a brief that decide whether this message or others are shown, and with which time."""
 
 _BEGINNINGS: Final = frozenset({"compaction", "reset_boundary"})
 
@@ -63,7 +63,7 @@ Settings = dict[str, object]
 
 
 class Omp(Walk):
-    """What goes to a model."""
+    """The messages for a model."""
 
     name = "omp"
     summary = COMPACTION
@@ -85,7 +85,7 @@ class Omp(Walk):
         return Context((*_notes(path), *items), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None if the new node may change how earlier ones are shown."""
+        """Return `build` of the longer path, or None if the new node may change how earlier nodes are shown."""
         if skeleton.kind == "reset_boundary":
             return Context((), self.settle(context.settings, skeleton))
         brief = read_brief(skeleton)
@@ -99,24 +99,24 @@ class Omp(Walk):
         return super().extend(context, skeleton)
 
     def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
-        """Return the summary."""
+        """Return the item of the summary."""
         return (Item(skeleton.id, NATIVE if read_brief(skeleton).get("native") else COMPACTION),)
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
-        """Return the nodes before a compaction that it keeps, without those that a provider replays itself."""
+        """Return the nodes before a compaction that it keeps, without the nodes that a provider replays itself."""
         brief = read_brief(path[latest])
         kept = super().kept(path, latest, recorded)
         request = _request(path[: latest + 1], kept) if brief.get("rollover") else ()
         return [*request, *(_behind_replay(path[:latest], brief.get("through")) if brief.get("replay") else kept)]
 
     def hides(self, skeleton: Skeleton) -> bool:
-        """Tell whether the brief of a node that could be shown keeps it out."""
+        """Tell whether the brief of a node excludes it."""
         brief = read_brief(skeleton)
         passing = skeleton.kind == "custom_message" and brief.get("custom_type") in _FOR_ONE_TURN
         return super().hides(skeleton) or brief.get("retried") is True or passing
 
     def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
-        """Return what a node shows."""
+        """Return the items of a node."""
         items = super().items(skeleton)
         warmed = items and skeleton.role == "assistant" and read_brief(skeleton).get("rehydrated")
         return (Item(skeleton.id, REHYDRATED),) if warmed else items
@@ -127,12 +127,12 @@ class Omp(Walk):
         return tuple(message.item for message in _without_failed(messages))
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings behind a node."""
+        """Return the settings after a node."""
         fold = _FOLDS.get(skeleton.role if skeleton.kind == "message" else skeleton.kind)
         return fold(settings, read_brief(skeleton)) if fold else settings
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
-        """Return the settings as oh-my-pi names them; those that it may leave out are left out if they are not set."""
+        """Return the settings under oh-my-pi's names; optional settings are left out if they are not set."""
         state = {
             "thinkingLevel": settings.get("thinking") or "off",
             "models": settings.get("models", {}),
@@ -157,14 +157,14 @@ class Transcript(Omp):
         return Context(tuple(row.item for row in rows), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None if the new node changes how earlier ones are shown."""
+        """Return `build` of the longer path, or None if the new node changes how earlier nodes are shown."""
         brief = read_brief(skeleton)
         if skeleton.kind == "compaction" or "calls" in brief or "result" in brief:
             return None
         return Context((*context.items, *self.items(skeleton)), self.settle(context.settings, skeleton))
 
     def hides(self, skeleton: Skeleton) -> bool:
-        """Tell whether there is nothing to show of a node."""
+        """Tell whether a node has nothing to show."""
         return Walk.hides(self, skeleton)
 
     def _row(self, row: Skeleton, last: str | None) -> tuple[Item, ...]:
@@ -200,8 +200,8 @@ def _behind_replay(path: Sequence[Skeleton], through: object) -> Sequence[Skelet
 def _request(path: Sequence[Skeleton], kept: Sequence[Skeleton]) -> Sequence[Skeleton]:
     """Return the latest request of the user after a reset, if the compaction at the end of `path` does not keep it.
 
-    There is none if the first kept entry is not on the path. It may be a note, or the compaction itself, which is then
-    all that is kept.
+    There is none if the first kept entry is not on the path. That entry may be a note, or the compaction itself, which
+    then keeps nothing else.
     """
     brief = read_brief(path[-1])
     found = "kept_time" in brief or any(row.id == brief.get("kept") for row in path)
@@ -218,7 +218,7 @@ def _is_request(row: Skeleton) -> bool:
 
 
 def _is_rescue(row: Skeleton, before: Skeleton) -> bool:
-    """Tell whether a compaction of pictures replaces the one directly before it."""
+    """Tell whether a compaction of pictures replaces the compaction directly before it."""
     if (row.kind, before.kind) != ("compaction", "compaction") or (row.links and "source_parent" in row.links):
         return False
     new, old = read_brief(row), read_brief(before)
@@ -238,11 +238,11 @@ class _Shown(NamedTuple):
     calls: tuple[str, ...]
     """Digests of its tool calls, in order; a result's digest begins with that of its call."""
     result: str
-    """The digest of the call that it answers."""
+    """The digest of the call whose result it is; empty if it is no result."""
     failed: bool
-    """It ended in an error or was aborted."""
+    """Whether it ended in an error or was aborted."""
     bare: bool
-    """It has nothing but tool calls and encrypted thinking."""
+    """Whether it has only tool calls and encrypted thinking."""
     custom_type: str
 
 
@@ -260,7 +260,7 @@ def _shown(item: Item, row: Skeleton | None) -> _Shown:
 
 
 def _without_unpaired(messages: Sequence[_Shown], view: str) -> Iterator[_Shown]:
-    """Yield the messages; those with unpaired calls have `view`, with the numbers of these calls as its argument."""
+    """Yield the messages; messages with unpaired calls get `view`, with the numbers of these calls as its argument."""
     answers = {message.result for message in messages}
     for message in messages:
         open_calls = [at for at, call in enumerate(message.calls) if not _has_answer(call, answers)]
@@ -294,7 +294,7 @@ def _fold_thinking(settings: Settings, brief: Settings) -> Settings:
 
 
 def _fold_model(settings: Settings, brief: Settings) -> Settings:
-    """A change of the default model is a choice, which the models of later messages do not override."""
+    """Apply a change of models. A change of the default model counts more than the models of later messages."""
     chosen = {role: model for role, model in fields_of(brief.get("models")).items() if isinstance(model, str)}
     if name := _model_name(brief):
         chosen["default"] = name
@@ -312,7 +312,7 @@ def _with_models(settings: Settings, models: dict[str, Any]) -> Settings:
 
 
 def _model_name(brief: Settings) -> str:
-    """`provider/model`; a model alone if no provider is named."""
+    """Return `provider/model`; only the model if no provider is named."""
     names = [name for name in (brief.get("provider"), brief.get("model")) if isinstance(name, str)]
     return "/".join(names) if isinstance(brief.get("model"), str) else ""
 

@@ -1,4 +1,4 @@
-"""Session files of oh-my-pi: pi's format with a title slot, more types of entries, and images in files of their own.
+"""Session files of oh-my-pi: pi's format with a title slot, more types of entries, and images in separate files.
 
 `docs/reference/programs/omp.md` says which record each type of entry becomes; `treering.programs.common.reader` reads
 the lines. This module has the differences from pi.
@@ -41,11 +41,11 @@ POLICIES: Final = ("omp", "omp-transcript")
 RULES: Final = Rules(moment=read_time, title=None, needs_id=True)
 
 CALLS_CHARACTERS_MAX: Final = 320
-"""Characters of a brief for the digests of a message's calls. With more than 35 calls each digest is shorter."""
+"""The most characters of a brief for digests of a message's calls. With more than 35 calls each digest is shorter."""
 CALLS_MAX: Final = 64
-"""Calls of one message that get a digest, of at least 4 digits; further ones count as answered."""
+"""The most calls of one message that get a digest, of at least 4 digits; all other calls count as answered."""
 SMALL_BYTES_MAX: Final = 440
-"""Bytes of a brief for the data of a mode, or a list of rules."""
+"""The most bytes of a brief for the data of a mode, or a list of rules."""
 
 NOTES: Final = frozenset({"label", "model_usage", "title_change"})
 OWN_TYPES: Final = frozenset({
@@ -78,8 +78,8 @@ restore = pi.restore
 def detect(head: bytes) -> bool:
     """Tell whether a file that begins with `head` is a session of oh-my-pi: it has something that pi never writes.
 
-    That is a title slot, or a header or entry with a type or field of its own. A file without these could be of either
-    program, and counts as one of pi.
+    That is a title slot, or a header or entry with a type or field of oh-my-pi only. A file without these could be from
+    either program, and counts as a file of pi.
     """
     found = read_values(io.BytesIO(uncompressed(head)), lambda *_: None, pi.is_entry)
     records = [value.value for value in found if isinstance(value.value, dict)]
@@ -102,7 +102,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> O
 
     Args:
         path: The file.
-        blobs: The folder with the images; by default the nearest one named `blobs` above the file.
+        blobs: The folder with the images; by default the nearest folder named `blobs` above the file.
 
     Raises:
         UsageError: The file is empty, or its first JSON object is neither title slot nor session header.
@@ -116,8 +116,8 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> O
 def listing(file: ReadFile) -> dict[str, object]:
     """Return the entry of oh-my-pi's own list of sessions.
 
-    A session without a title has that of its latest compaction; one without messages of a user shows another message.
-    oh-my-pi reads only the first 4 KiB of a file; this reads the whole file.
+    A session without a title gets that of its latest compaction; a session without messages of a user shows another
+    message. oh-my-pi reads only the first 4 KiB of a file; this function reads the whole file.
     """
     shown = {"title" if name == "name" else name: value for name, value in pi.listing(file).items()}
     compactions = [entry.record for entry in file.entries if entry.type == "compaction"]
@@ -132,7 +132,7 @@ def listing(file: ReadFile) -> dict[str, object]:
 
 
 class OmpSource(LinesSource):
-    """A session file of oh-my-pi. See `ImportSource` for what its members promise."""
+    """A session file of oh-my-pi. `ImportSource` documents its members."""
 
     def __init__(self, path: Path, load: Load) -> None:
         self._missing: list[str] = []
@@ -173,11 +173,11 @@ def _read_header(header: Fields, path: Path) -> Imported:
     return msgspec.structs.replace(pi.read_header(header, path), format=NAME)
 
 
-# From an entry to a draft, where that differs from pi.
+# From an entry to a draft, if that differs from pi.
 
 
 def _read_message(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """The brief has the facts that decide whether and how a message is shown."""
+    """Read a message. The brief has the facts that decide whether and how it is shown."""
     fields = pi.read_message(rest, place, reader)
     message = fields.get("payload")
     if not isinstance(message, dict):
@@ -195,7 +195,7 @@ def _read_message(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _request(message: Fields) -> Fields:
-    """A skill that the user called, or a message of a peer, is a request like a message of the user."""
+    """Return the mark of a request, for a skill that the user called or a message of a peer; else nothing."""
     asked = message.get("customType") in _REQUESTS and message.get("attribution") == "user"
     return {"request": True} if asked else {}
 
@@ -238,11 +238,11 @@ def _digest(call: object) -> str:
 
 
 def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """A replay made by a provider replaces the kept messages; then only messages after its end are shown."""
+    """Read a compaction. A provider's replay replaces the kept messages; only messages after its end are shown then."""
     named = pi.find_first_kept(rest, reader)
     fields = pi.read_compaction(rest, place, reader)
     fields["payload"] |= take(rest, "shortSummary", "method", "fromExtension", "preserveData", "warning")
-    fields["brief"].pop("system", None)  # pi's; here it is a field like any other
+    fields["brief"].pop("system", None)  # a fact for pi only; oh-my-pi has no such rule
     fields["brief"] |= take_small(rest, tokensAfter="tokens_after")
     kept = fields_of(fields["payload"].get("preserveData"))
     facts = {
@@ -260,7 +260,7 @@ def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _above(reader: Reader, name: str | None, place: Place) -> str | None:
-    """The entry or its nearest ancestor that is a node on the path to `place`; off that path, the entry itself."""
+    """Return the entry, or its nearest ancestor that is a node if it is on the path to `place`."""
     on_the_way = reader.chain.kept_from(name, place) != name
     return reader.chain.node_at(name) or "" if on_the_way else name
 
@@ -278,7 +278,7 @@ def _read_custom(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _read_extension(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """The state of an extension; for the model's notebook, whether it is empty."""
+    """Read the state of an extension; for the model's notebook, the brief tells whether it is empty."""
     fields = _read_custom(rest, place, reader)
     if fields["brief"].get("custom_type") == NOTEBOOK and _is_notebook(fields["payload"].get("data")):
         fields["brief"]["notes"] = bool(fields["payload"]["data"]["text"])
@@ -303,7 +303,7 @@ def _read_custom_message(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """The default model is that of the session, as in other formats; models for other roles are further settings."""
+    """Read a change of model. The default model is the session's, as in other formats; other roles get own settings."""
     payload = take(rest, "model", "role", "resolvedModelIsFallback")
     name, role = text_of(payload.get("model")), payload.get("role")
     if not name:
@@ -323,7 +323,7 @@ def _read_tier_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 
 
 def _tiers(value: Any) -> dict[str, str] | None:
-    """Return tiers by family of models; old files have one word for all of them."""
+    """Return tiers by family of models; old files have one word for all families."""
     if isinstance(value, dict):
         return {family: value[family] for family in _FAMILIES if _is_tier(value.get(family))} or None
     if value == "priority":
@@ -338,14 +338,14 @@ def _is_tier(value: object) -> bool:
 
 
 def _read_mode_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """The data of a mode is a setting if it is small."""
+    """Read a change of mode. The data of the mode are a setting if they are small."""
     payload = take(rest, "data")
     brief = take_small(rest, mode="mode")
     return {"payload": payload, "brief": brief | ({"data": payload["data"]} if _is_small(payload.get("data")) else {})}
 
 
 def _read_rules(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """Rules are a setting: their names, as many as fit."""
+    """Read injected rules. Their names are a setting, as many as fit."""
     payload = take(rest, "injectedRules")
     names = payload.get("injectedRules")
     rules = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
@@ -359,7 +359,7 @@ def _is_small(value: object) -> bool:
 
 
 def _read_title_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A former change of the title. The current title is that of the slot."""
+    """Read an earlier change of the title. The current title is in the slot."""
     return {"payload": take(rest, "title", "previousTitle", "source", "trigger")}
 
 
@@ -436,7 +436,7 @@ def _dialect(load: Load, missing: Callable[[str], None]) -> Dialect:
 
 
 class _Resolving(NamedTuple):
-    """Reads an entry by another function after its references were resolved."""
+    """A function that resolves the references of an entry, and then reads it by another function."""
 
     read: ReadEntry
     load: Load
@@ -453,5 +453,5 @@ def _written(draft: Draft, parent: str | None) -> Fields:
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:
-    """Return the entry of which a draft was made, with its images in it."""
+    """Return the entry from which a draft was made, including its images."""
     return pi.write_record(WORDS, draft, parent)

@@ -1,4 +1,4 @@
-"""What a damaged session file of oh-my-pi needs to be repaired. See `treering.programs.common.tree_rules`."""
+"""The rules for repairing a session file of oh-my-pi. See `treering.programs.common.tree_rules`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ TREE: Final = msgspec.structs.replace(
 
 
 def is_entry(record: Fields) -> bool:
-    """Tell whether a record without a header is an entry of oh-my-pi, and of a type that pi does not have."""
+    """Tell whether a record without a header is an entry of oh-my-pi, of a type that pi does not have."""
     of_own_type = record.get("type") in _OWN_TYPES - pi.TREE.types
     return "parentId" in record and isinstance(record.get("id"), str) and of_own_type

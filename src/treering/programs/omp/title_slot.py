@@ -15,8 +15,8 @@ from treering.programs.common.lines import decode
 from treering.programs.common.writing import encode_javascript
 
 TITLE_SLOT_BYTES: Final = 256
-"""Of the whole line with its break. oh-my-pi overwrites just these bytes, so a slot of another width would cut into
-the header behind it."""
+"""The bytes of the whole line with its line break. oh-my-pi overwrites exactly these bytes, so a slot of another width
+would overwrite a part of the header."""
 _SOURCES: Final = frozenset({"auto", "user"})
 
 
@@ -24,15 +24,15 @@ class TitleSlot(msgspec.Struct, frozen=True):
     """The contents of a title slot."""
 
     title: str
-    """Empty: the session has no title."""
+    """The title; empty if the session has none."""
     source: str = ""
-    """`auto` or `user`; empty if it is not said. oh-my-pi never renames over a title that a user gave."""
+    """`auto` or `user`; empty if it is not stated. oh-my-pi never replaces a title from a user."""
     updated_at: str = ""
-    """As it is written there, ISO 8601."""
+    """The ISO 8601 text in the slot."""
 
 
 def read_title_slot(line: bytes) -> TitleSlot | None:
-    """Parse a line as a title slot of any width; None if it is none."""
+    """Parse a line as a title slot of any width; None if it is no title slot."""
     try:
         value, _ = decode(line)
     except (ValueError, RecursionError):
@@ -41,7 +41,7 @@ def read_title_slot(line: bytes) -> TitleSlot | None:
 
 
 def title_slot_of(value: object) -> TitleSlot | None:
-    """Convert a JSON value to a title slot; None if it is none, or one of a newer version."""
+    """Convert a JSON value to a title slot; None if it is no title slot, or has a newer version."""
     if not isinstance(value, dict) or value.get("type") != "title" or value.get("v") != 1:
         return None
     title, source, updated = value.get("title"), value.get("source", ""), value.get("updatedAt")

@@ -11,11 +11,11 @@ from treering.format.values import fields_of
 COMPACTION: Final = "omp.compaction@1"
 CUSTOM_MESSAGE: Final = "omp.custom_message@1"
 STRIPPED: Final = "omp.stripped@1"
-"""Followed by the numbers of the tool calls that are taken out, counted from 0."""
+"""A message without some of its tool calls; the argument has their numbers, from 0."""
 ROW: Final = "omp.row@1"
 """The same for a person, with the number of removed calls."""
 NATIVE: Final = "omp.native@1"
-"""A summary that a provider wrote; followed by its time, in milliseconds, if that is not that of its compaction."""
+"""A summary that a provider wrote; the argument has its time, in milliseconds, if the compaction has another time."""
 NOTES: Final = "omp.notes@1"
 REHYDRATED: Final = "omp.rehydrated@1"
 """A message without the parts that its provider accepts only during one connection."""
@@ -34,13 +34,13 @@ _ARCHIVE: Final = "snapcompact"
 
 
 def _compaction(payload: object, seen: Seen) -> object:
-    """The summary, with the replay of the provider, and the pictures that older history was rendered to."""
+    """Show the summary, with the replay of the provider, and the pictures to which older history was rendered."""
     fields = fields_of(payload)
     return _summary(fields, seen, fields, replay=replay_of(fields_of(fields.get("preserveData"))))
 
 
 def _native(payload: object, seen: Seen) -> object:
-    """A summary that a provider wrote, with the data that the provider needs to continue from it."""
+    """Show a summary that a provider wrote, with the data that the provider needs to continue from it."""
     fields = fields_of(payload)
     preserved = fields_of(fields.get("preserveData"))
     message = _summary(fields, seen, fields, replay=replay_of(preserved) or native_of(preserved))
@@ -48,7 +48,7 @@ def _native(payload: object, seen: Seen) -> object:
 
 
 def native_of(kept: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the summary that Anthropic wrote, from the data of a compaction; None if there is none."""
+    """Return Anthropic's own summary from the data of a compaction; None if there is none."""
     native = fields_of(kept.get(NATIVE_PAYLOAD))
     found = {name: native.get(name) for name in ("provider", "content", "encryptedContent", "filesText")}
     texts = {name: text for name, text in found.items() if isinstance(text, str) and text}
@@ -56,7 +56,7 @@ def native_of(kept: Mapping[str, object]) -> dict[str, object] | None:
 
 
 def _notes(payload: object, seen: Seen) -> object:
-    """The notebook; oh-my-pi explains it to the model in more words."""
+    """Show the notebook; oh-my-pi explains it to the model in more detail."""
     text = fields_of(fields_of(payload).get("data")).get("text")
     content = f"The notebook that you keep for this session, which may be out of date:\n{text}"
     time = fields_of(payload).get("timestamp", seen.time_ms)
@@ -176,7 +176,7 @@ def _unsigned(block: Any) -> Any:
 
 
 def _stripped(payload: object, seen: Seen) -> object:
-    """The message without some of its tool calls, and without parts that a provider then refuses."""
+    """Show a message without some of its tool calls, and without parts that a provider then refuses."""
     message = fields_of(_rehydrated(payload, seen))
     gone = {int(number) for number in seen.argument.split(",")}
     number, content = -1, []
@@ -194,7 +194,7 @@ def _row(payload: object, seen: Seen) -> object:
 
 
 def listed(value: object) -> list[Any]:
-    """Return a list; anything else has no items."""
+    """Return a list unchanged, and an empty list for any other value."""
     return value if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Translate records of other programs to entries of oh-my-pi: those of pi, with a title slot, and images as files."""
+"""Translate records of other programs to entries of oh-my-pi: pi's entries, with a title slot, and images as files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from treering.transcript.node import Draft
 FORMAT: Final = "omp"
 _FAILED: Final = frozenset({"error", "aborted"})
 _KNOWN: Final = frozenset({"archive", "credential_pin", "reset_boundary", "session_init", "ttsr_injection"})
-"""Kinds that are types of oh-my-pi, also in records of other programs."""
+"""Kinds that are also types of oh-my-pi's entries, which need no translation."""
 
 
 def compose(view: View) -> Composed:
@@ -39,7 +39,7 @@ def compose(view: View) -> Composed:
 
 
 def _slot(view: View) -> bytes:
-    """The title slot of the imported file, unless the title changed; none if the file has none."""
+    """Return the title slot: that of the imported file, unless the title changed; empty if that file has none."""
     notes = [*stored_drafts(view, FORMAT, types=("note",))]
     header = header_in(notes)
     since = notes[next((at for at, each in enumerate(notes) if each.draft is header), -1) + 1 :]
@@ -56,7 +56,7 @@ def _slot(view: View) -> bytes:
 
 
 class _Omp:
-    """See `LineExporter`."""
+    """The exporter of oh-my-pi; see `LineExporter`."""
 
     FORMAT = FORMAT
     VERSION = VERSION
@@ -64,19 +64,19 @@ class _Omp:
 
     def __init__(self) -> None:
         self.parts: dict[str, bytes] = {}
-        """Images by their names."""
+        """Images by file name."""
         self._calls: set[str] = set()
         self._answered: set[str] = set()
         self._failed: set[str | None] = set()
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
-        """Return a header; that of a fork names its parent."""
+        """Return a header; the header of a fork names its parent."""
         made = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
         made |= {"cwd": info.cwd} | ({"parentSession": info.parent_session} if info.parent_session else {})
         return (old or {}) | made
 
     def encode(self, record: Fields) -> bytes:
-        """Return a record with references to files in place of large images."""
+        """Return the bytes of a record, with references to files instead of large images."""
         return encode_javascript(externalise(record, self._save))
 
     def _save(self, data: bytes) -> str:
@@ -85,7 +85,7 @@ class _Omp:
         return name
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record as oh-my-pi would have written it."""
+        """Return the draft that oh-my-pi's importer would have made of a record."""
         adapt = _ADAPTED.get(draft.kind, adapted_for_pi if draft.kind not in _KNOWN else _as_it_is)
         made = adapt(draft, _as_two(settings))
         if made is not None and made.kind == "message":
@@ -102,11 +102,11 @@ class _Omp:
         return Draft(type="note", kind="label", id=identifier, target=node, brief=brief, time_ms=time_ms)
 
     def retract(self, _draft: Draft) -> Draft | None:
-        """oh-my-pi cannot hide a message."""
+        """Return None: oh-my-pi cannot hide a message."""
         return None
 
     def _look_at(self, made: Draft) -> None:
-        """Record the calls and results of messages made here, which oh-my-pi sends only in pairs."""
+        """Note the calls and results of messages recorded in Treering: oh-my-pi sends them only in pairs."""
         fields = fields_of(made.payload)
         content = fields.get("content")
         blocks = content if isinstance(content, list) else []
@@ -120,7 +120,7 @@ class _Omp:
             }
 
     def not_sent(self) -> list[LeftOut]:
-        """Return the messages in the file that oh-my-pi does not send as the session does."""
+        """Return the messages in the file that the session shows to the model and oh-my-pi does not send."""
         alone = len(self._calls ^ self._answered)
         counts = {
             "tool_call": (alone, "the program sends calls and results only in pairs"),
@@ -140,14 +140,14 @@ def _as_it_is(draft: Draft, _settings: Mapping[str, object]) -> Draft:
 
 
 def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Draft:
-    """A message without content would not be sent."""
+    """Give a message an empty content if it has none: it would not be sent otherwise."""
     fields = {"display": True, **fields_of(draft.payload)}
     content = fields.get("content")
     return msgspec.structs.replace(draft, payload=fields | {"content": content if content is not None else []})
 
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Draft:
-    """The default model joins provider and model; one for another role was recorded in omp's own way."""
+    """Join provider and model of the default model; a model for another role has oh-my-pi's form already."""
     brief = draft.brief or {}
     if "models" in brief:
         return draft

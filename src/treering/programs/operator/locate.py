@@ -1,4 +1,4 @@
-"""Where Operator-Use keeps its sessions."""
+"""The places of Operator-Use's sessions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ENDINGS: Final = (".jsonl", ".jsonl.gz")
 
 
 def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the files below `folder` that may be sessions of Operator, by their names; a file yields itself."""
+    """Yield the files below `folder` whose names may be those of Operator sessions; a file yields itself."""
     return find_files(Path(folder), ENDINGS)
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:  # noqa: ARG001
-    """Return where Operator keeps its sessions for a user with this home: one folder, and one for each profile.
+    """Return the folders in which Operator keeps the sessions of a user with this home: one, and one for each profile.
 
-    Before May 2026 its home had another name, and before that a profile was a workspace.
+    Before May 2026 Operator's home had another name, and before that a profile was called workspace.
     """
     root, before = home / ".operator", home / ".operator-use"
     old = sorted([*before.glob("profiles/*/sessions"), *before.glob("workspaces/*/sessions")])
@@ -29,5 +29,5 @@ def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:  # noqa: ARG0
 
 
 def place(filed: Filed, home: Path, environ: Mapping[str, str]) -> Path:
-    """Return a file in the one folder that Operator lists; the header tells what folder the session is about."""
+    """Return a file in the one folder that Operator lists; the header has the session's working folder."""
     return folders(home, environ)[0] / stamped(filed)

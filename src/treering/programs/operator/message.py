@@ -1,4 +1,4 @@
-"""Messages of Operator-Use: their `contents` are blocks with names of their own."""
+"""Messages of Operator-Use: their `contents` are blocks with special field names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "thinking": {"content": "thinking"},
     "tool_result": {"id": "tool_call_id"},
 }
-"""By type of a block: fields that have another name in the common shape."""
+"""By type of a block: fields that have another name in the common format."""
 _MEDIA_TYPES: Final = {"/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
-"""By the first characters of an image in base64."""
+"""Media types by the first characters of an image in base64."""
 
 
 def is_of(message: Fields) -> bool:
@@ -23,7 +23,7 @@ def is_of(message: Fields) -> bool:
 
 
 def common(message: Fields) -> Fields:
-    """Return a message in the common shape."""
+    """Return a message in the common format."""
     rest = {name: value for name, value in message.items() if name != "contents"}
     return {**rest, "content": [block for part in listed(message["contents"]) for block in _blocks(part)]}
 
@@ -40,7 +40,7 @@ def _blocks(part: object) -> Iterator[object]:
 
 
 def _image(image: object) -> object:
-    """Return an image of Operator's, which is base64, or an address of one."""
+    """Return an image of Operator, which is base64 or a URL, in the common format."""
     if not isinstance(image, str):
         return {"type": "image", "data": image}
     if image.startswith("data:"):

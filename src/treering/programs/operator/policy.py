@@ -1,11 +1,11 @@
-"""What Operator-Use sends to a model.
+"""The messages that Operator-Use sends to a model.
 
 | kind of node     | effect                                                                      |
 |------------------|-----------------------------------------------------------------------------|
-| `message`        | as it is; one in the shape of another program is put into Operator's        |
+| `message`        | unchanged; a message of another program is put into Operator's format       |
 | `custom_message` | role `custom`; a content that is text becomes one part                      |
 | `branch_summary` | role `branch_summary`, also if it is empty                                  |
-| `compaction`     | role `compaction_summary`, then what it keeps of the path                   |
+| `compaction`     | role `compaction_summary`, then the nodes of the path that it keeps         |
 
 Settings: the last change of the thinking level and the last change of model on the whole path. Times are in seconds.
 (Read from the program's answers and its published source.)
@@ -47,7 +47,7 @@ class Operator(Walk):
     }
 
     def hides(self, skeleton: Skeleton) -> bool:
-        """Tell whether a node is left out; a summary never is, even if it is empty."""
+        """Tell whether a node is left out; a branch summary is always shown, even if it is empty."""
         return skeleton.kind != "branch_summary" and super().hides(skeleton)
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
@@ -60,7 +60,7 @@ class Operator(Walk):
 
 
 def message_of(payload: object, seen: Seen) -> Fields:
-    """Return a message in Operator's format; one in that format is not changed."""
+    """Return a message in Operator's format; a message in that format is not changed."""
     message = fields_of(payload)
     if "contents" in message:
         return message
@@ -90,7 +90,7 @@ def _content(block: Block) -> Fields:
 
 
 def _arguments(value: object) -> Fields:
-    """Return the arguments of a call, which Operator has as an object and some APIs as its text."""
+    """Return the arguments of a call as an object, as in Operator; some APIs have them as JSON text."""
     if isinstance(value, str):
         try:
             value = values.decode(value.encode())
@@ -105,7 +105,7 @@ def _usage() -> Fields:
 
 
 def _time(payload: Fields, seen: Seen) -> object:
-    """The time of an entry in seconds; the payload has it where milliseconds are not exact."""
+    """Return the time of an entry in seconds; the payload has it if milliseconds are not exact."""
     stamp = payload.get("timestamp")
     return seen.time_ms / 1000 if stamp is None else stamp
 

@@ -1,8 +1,8 @@
 """Session files of Operator-Use: the tree of version 3, and the flat files from before May 2026.
 
-`docs/reference/programs/operator.md` says which record each type of entry becomes, and what is repaired on the way;
+`docs/reference/programs/operator.md` says which record each type of entry becomes, and lists the repairs;
 `treering.programs.common.reader` reads the lines. Peculiar to Operator: an entry of the type `leaf` names the leaf, and
-times are seconds. A flat file is a line of metadata and then one message on each line.
+times are in seconds. A flat file is a line of metadata and then one message on each line.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ VERSION: Final = 3
 
 _HEADER: Final = "session"
 _HEADERS: Final = frozenset({_HEADER, "session_header"})
-"""Types of headers: the second one is in its documentation only, for those who write such files by it."""
+"""Types of headers. The second is only in Operator's documentation; other programs may write files by that."""
 _NOTES: Final = frozenset({"label", "session_info", "leaf"})
 _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in base64
 
 
 def detect(head: bytes) -> bool:
-    """Tell whether a file that begins with `head` is of Operator: its times are numbers, its messages have `contents`.
+    """Tell whether a file that begins with `head` is Operator's: its times are numbers, its messages have `contents`.
 
-    A file that is one Fernet token is, too, though it is unreadable without the key.
+    A file that is one Fernet token also counts as Operator's, though it is unreadable without the key.
     """
     head = uncompressed(head)
     if head.startswith(_FERNET):
@@ -73,7 +73,7 @@ def _is_of_operator(record: Fields) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> ImportSource:  # noqa: ARG001
-    """Open a session file of Operator, compressed by gzip or not. Operator keeps no parts beside its files.
+    """Open a session file of Operator, compressed by gzip or not. Operator keeps no parts in separate files.
 
     Raises:
         UsageError: The file is empty, encrypted, or its first JSON object is no session header.
@@ -107,12 +107,12 @@ def restore(entries: Sequence[Entry]) -> str | None:
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return a record as Operator writes it, without the line break."""
+    """Return the bytes that Operator writes for a record, without the line break."""
     return encode_python(record)
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return the entry of Operator's own list of sessions; name and channel are those of its branch."""
+    """Return the entry of Operator's own list of sessions; name and channel are those on the path to the leaf."""
     header = file.header_record
     messages = [entry.record for entry in file.entries if entry.type == "message"]
     times = [time for record in messages if (time := _activity(record)) is not None]
@@ -166,7 +166,7 @@ def read_time(value: object) -> int | None:
 
 
 def write_time(ms: int | None) -> float | None:
-    """Return a time as Operator writes it."""
+    """Return a time in Operator's format, in seconds."""
     return None if ms is None else ms / 1000
 
 
@@ -183,7 +183,7 @@ RULES: Final = Rules(
 
 
 def read_header(header: Fields, path: Path) -> Imported:
-    """Return the facts of a header; one without an id gets the file's name."""
+    """Return the facts of a header; a header without an id gets the file's name."""
     rest = {name: value for name, value in header.items() if name != "type"}
     text = {name: rest.pop(name) for name in ("id", "cwd", "parent_session") if text_of(rest.get(name))}
     created = read_time(rest.get("timestamp"))
@@ -204,12 +204,12 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version of a header; Operator ignores it, and never wrote files without ids."""
+    """Return the version in a header. Operator ignores it, and never wrote files without ids."""
     return value if type(value) is int and value > 1 else VERSION
 
 
 def is_header(value: object) -> bool:
-    """Tell a session header: as Operator writes it, or as its documentation has it."""
+    """Tell whether a value is a session header, in the form that Operator writes or documents."""
     return isinstance(value, dict) and text_of(value.get("type")) in _HEADERS
 
 
@@ -222,7 +222,7 @@ def is_entry(value: Fields) -> bool:
 
 
 def read_message(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """The payload is the message, unchanged. The data of a channel (`meta`) stays in the source."""
+    """Read a message, which becomes the payload, unchanged. The data of a channel (`meta`) are kept in the source."""
     message = rest.get("message")
     if not isinstance(message, dict):
         return {"brief": {"context": False}}
@@ -237,7 +237,7 @@ def timed(payload: Fields, reader: Reader) -> Fields:
 
 
 def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """What it keeps from is a node of ours."""
+    """Read a compaction. The first kept entry is replaced by a node."""
     named = reader.chain.find(rest.get("first_kept_entry_id"))
     kept = reader.chain.kept_from(named, place)
     if kept is not None and kept == rest.get("first_kept_entry_id"):
@@ -248,51 +248,51 @@ def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def read_branch_summary(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The node linked is that of `from_id`, or the nearest above it."""
+    """Read a branch summary. The link is to the node of `from_id`, or its nearest ancestor that is a node."""
     payload = timed(take(rest, "from_id", "summary", "details", "from_hook"), reader)
     source = reader.chain.node_at(reader.chain.find(payload.get("from_id")))
-    if source is None or payload.get("from_id") == "root":  # root: the summary is of all there was
+    if source is None or payload.get("from_id") == "root":  # root: the summary is of the whole conversation
         return {"payload": payload}
     return {"payload": payload, "links": {"source": source}}
 
 
 def read_custom(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """An extension's entry, which the model sees if it is a message."""
+    """Read an extension's entry, which the model sees if it is a message."""
     payload = take(rest, "custom_type", "data", "content", "display", "details")
     brief = take_small({"custom_type": payload.get("custom_type", "")}, custom_type="custom_type")
     return {"payload": timed(payload, reader), "brief": brief}
 
 
 def read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A change of settings."""
+    """Read a change of model or provider."""
     return {"brief": take_small(rest, model_id="model", provider_id="provider")}
 
 
 def read_thinking_change(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """A change of settings; to a level that Operator does not know it changes nothing."""
+    """Read a change of the thinking level; a level that Operator does not know changes nothing."""
     if text_of(rest.get("thinking_level")) not in LEVELS:
         return read_unknown(rest, place, reader)
     return {"kind": "thinking_change", "brief": take_small(rest, thinking_level="thinking")}
 
 
 def read_label(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """A label; none takes it off."""
+    """Read a label; an entry without a text removes it."""
     return {"target": take_target(rest, "target_id", reader), "brief": {"label": take_text(rest, "label")}}
 
 
 def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A name of the session; none takes it off."""
+    """Read a name of the session; an entry without a name removes it."""
     return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
 
 
 def read_leaf(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """Where Operator went on from here; without a target before the first entry."""
+    """Read a change of the leaf: Operator continues at the target, or before the first entry if there is none."""
     reader.chain.stand(reader.chain.find(rest.get("target_id")))
     return {"target": take_target(rest, "target_id", reader)}
 
 
 def read_unknown(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A channel, or an entry that Operator would pass over, with all its fields."""
+    """Read a channel, or an entry that Operator would skip, with all its fields."""
     return {"payload": take(rest, *rest)}
 
 
@@ -336,11 +336,11 @@ _BRIEFS: Final = {
     "label": "label",
     "name": "title",
 }
-"""Fields that are in the brief, and their names there."""
+"""The fields that are in the brief, with their names there."""
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:
-    """Return the entry of which a draft was made. What is not set is not written."""
+    """Return the entry from which a draft was made. Fields that are not set are not written."""
     kind = _TYPES.get(draft.kind, draft.kind)
     left = dict(draft.source or {})
     own = told(draft, WRITTEN.get(kind), _BRIEFS)

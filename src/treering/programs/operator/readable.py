@@ -1,8 +1,8 @@
-"""Which entries Operator-Use accepts when it reads a file.
+"""The entries that Operator-Use accepts when it reads a file.
 
-Operator checks the types of fields, skips an invalid entry, and loses its ancestors. Here such entries are read like
-all entries, and an export reports them. (From its published source. pydantic accepts more spellings of some values than
-are listed here.)
+Operator checks the types of fields, skips an invalid entry, and loses the entry's ancestors. The importer reads such
+entries like all other entries, and an export reports them. (From its published source. pydantic accepts more spellings
+of some values than are listed here.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _count(value: object) -> bool:
 
 
 LEVELS: Final = frozenset({"off", "minimal", "low", "medium", "high", "xhigh", "max"})
-"""Of thinking, as Operator knows them."""
+"""The thinking levels that Operator knows."""
 _SAYING: Final = frozenset({"system", "user", "assistant", "tool"})
 _TOLD: Final = frozenset({"custom", "branch_summary", "compaction_summary"})
 _BLOCKS: Final[Mapping[str, Mapping[str, Check]]] = {
@@ -72,7 +72,7 @@ def _block(value: object, known: Collection[str]) -> bool:
 
 
 def _are(checks: Mapping[str, Check], fields: Fields) -> bool:
-    """Tell whether the fields that are there have their types."""
+    """Tell whether all present fields have their types."""
     return all(check(fields[name]) for name, check in checks.items() if name in fields)
 
 
@@ -102,7 +102,7 @@ FIELDS: Final[Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]]] = {
 
 
 def operator_reads(record: Fields) -> bool:
-    """Tell whether Operator takes this entry."""
+    """Tell whether Operator accepts this entry."""
     if text_of(record.get("type")) not in FIELDS:
         return False
     needed, allowed = FIELDS[record["type"]]

@@ -1,4 +1,4 @@
-"""What a damaged session file of Operator-Use needs to be repaired. See `treering.programs.common.tree_rules`."""
+"""The rules for repairing a session file of Operator-Use. See `treering.programs.common.tree_rules`."""
 
 from __future__ import annotations
 

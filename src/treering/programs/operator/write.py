@@ -1,10 +1,10 @@
-"""Sessions as files of Operator-Use: see `treering.programs.common.composition` for how a file is made.
+"""Sessions as files of Operator-Use; `treering.programs.common.composition` makes the file.
 
-An entry of the type `leaf` names the leaf, so no entry has to be repeated for that. What Operator has no word for
-becomes a `custom` entry, which keeps its place in the chain and is not sent to a model.
+An entry of the type `leaf` names the leaf, so no entry has to be repeated for that. Kinds that Operator does not have
+become `custom` entries, which keep their place in the chain and are not sent to a model.
 
-A flat file of before May 2026 is given back as it was if nothing happened in the session; else the session is written
-in the newest version, since Operator reads no other.
+A flat file from before May 2026 is returned unchanged if the session did not change; otherwise the session is written
+in the newest version, since Operator reads no other version.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
 _SAID: Final = frozenset({"label", "title", "extension"})
-"""Notes that Operator has words for."""
+"""Notes that Operator's format can hold."""
 
 
 def compose(view: View) -> Composed:
-    """Make a file of Operator-Use of a session."""
+    """Make a session file of Operator-Use."""
     flat = _flat_lines(view)
     if flat is not None:
         return Composed(data=flat, entry_ids=None, labels=None, left_out=[])
@@ -44,7 +44,7 @@ def compose(view: View) -> Composed:
 
 
 def _flat_lines(view: View) -> list[bytes] | None:
-    """Return the lines of a flat file in whose session nothing happened; None for any other session."""
+    """Return the lines of an imported flat file if the session did not change; None for any other session."""
     header = header_in(stored_drafts(view, FLAT, types=("note",)))
     if header is None or not _is_flat(header):
         return None
@@ -68,7 +68,7 @@ def _is_moved(view: View, nodes: list[Stored]) -> bool:
 
 
 class _Operator:
-    """See `LineExporter`."""
+    """The exporter of Operator-Use; see `LineExporter`."""
 
     FORMAT = NAME
     VERSION = VERSION
@@ -78,13 +78,13 @@ class _Operator:
         self._lone: set[str | None] = set()
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
-        """Return a header; that of a fork names its parent, as Operator does."""
+        """Return a header; the header of a fork names its parent, as in Operator."""
         made: Fields = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
         made |= {"cwd": info.cwd} | ({"parent_session": info.parent_session} if info.parent_session else {})
         return (old or {}) | made
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record of ours as Operator would have written it."""
+        """Return the draft that Operator's importer would have made of a record."""
         if draft.type == "note" and draft.kind not in _SAID:
             return None
         if has_lone_surrogates((draft.payload, draft.brief)):
@@ -93,7 +93,7 @@ class _Operator:
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})
 
     def apart(self, message: Fields) -> list[Fields]:
-        """Return a message: Operator's may have all kinds of contents."""
+        """Return the message itself: Operator's messages may have all kinds of contents."""
         return [message]
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:  # noqa: ARG002
@@ -101,11 +101,11 @@ class _Operator:
         return Draft(type="note", kind="leaf", id=identifier, target=node, time_ms=time_ms)
 
     def retract(self, draft: Draft) -> Draft | None:  # noqa: ARG002
-        """Operator cannot hide a message."""
+        """Return None: Operator cannot hide a message."""
         return None
 
     def not_sent(self) -> list[LeftOut]:
-        """Tell where texts are no Unicode: Operator's JSON cannot have that."""
+        """Return the texts with lone surrogates, which Operator's JSON cannot have."""
         reason = "lone surrogates, which the format cannot have, became U+FFFD"
         return [LeftOut("text", len(self._lone), reason, seen=True)] if self._lone else []
 
@@ -130,7 +130,7 @@ def _branch_summary(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 
 
 def _summary(payload: Fields) -> Fields:
-    """Return Operator's text for a summary; what it has no field for goes to the details."""
+    """Return the fields of a summary in Operator's format; fields that Operator lacks go to `details`."""
     details = {name: value for name, value in payload.items() if name != "summary"}
     return {"summary": str(payload.get("summary", "")), **({"details": details} if details else {}), "from_hook": False}
 
@@ -146,7 +146,7 @@ def _custom_message(draft: Draft, settings: Mapping[str, object]) -> Fields:
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Fields:
     brief = draft.brief or {}
-    if "models" in brief and "model" not in brief:  # of another role, while no model is known
+    if "models" in brief and "model" not in brief:  # a model for another role, while no default model is known
         return _as_custom(draft, settings)
     return {"brief": {name: brief.get(name, settings.get(name)) or "" for name in ("model", "provider")}}
 

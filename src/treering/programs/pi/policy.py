@@ -1,14 +1,14 @@
-"""What pi sends to a model: `pi` as version 0.73 does it, `pi-1.5` as version 1.5.
+"""The messages that pi sends to a model: `pi` for version 0.73, `pi-1.5` for version 1.5.
 
 | kind of node     | `pi`                                         | `pi-1.5`                                         |
 |------------------|----------------------------------------------|--------------------------------------------------|
-| `message`        | as it is                                     | as it is; a content of null becomes an empty one |
+| `message`        | unchanged                                    | unchanged; a content of null becomes empty       |
 | `custom_message` | role `custom`                                | likewise; no content becomes `[]`                |
 | `branch_summary` | role `branchSummary`; none if it is empty    | likewise                                         |
-| `compaction`     | role `compactionSummary`, then what it keeps | before it, the system message that it carries;   |
+| `compaction`     | role `compactionSummary`, then kept messages | before it, the system message that it contains;  |
 |                  |                                              | system messages are not kept                     |
 | `context_edit`   | nothing                                      | hides its target, or shows it with another       |
-|                  |                                              | content, while both are in sight                 |
+|                  |                                              | content, while both are shown                    |
 
 Settings: the last change of the thinking level; the last of a change of model and a message of an assistant. (Read from
 the programs' answers and their published packages.)
@@ -46,7 +46,7 @@ class Pi(Walk):
     changes = {"thinking_change": {"thinking": "thinking"}, "model_change": _MODEL}  # noqa: RUF012
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings behind a node; an assistant's message is a change of model, too."""
+        """Return the settings after a node; an assistant's message also counts as a change of model."""
         if skeleton.kind != "message" or skeleton.role != "assistant":
             return super().settle(settings, skeleton)
         brief = read_brief(skeleton)
@@ -68,7 +68,7 @@ class Pi15(Pi):
     own = frozenset({"", SYSTEM})
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None behind an edit, or a compaction of what was edited."""
+        """Return `build` of the longer path; None after an edit, or a compaction of edited messages."""
         compacts = skeleton.kind == "compaction"
         edited = any(item.view.startswith(EDITED) for item in context.items) if compacts else False
         if skeleton.kind == "context_edit" or edited:
@@ -79,16 +79,16 @@ class Pi15(Pi):
         return extended.with_items([item for item in extended.items if item.view not in (SYSTEM, FILLED_SYSTEM)])
 
     def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
-        """Return the summary, and before it the system message in force, if the compaction carries it."""
+        """Return the summary, and before it the current system message, if the compaction contains it."""
         summary = super().compacted(skeleton)
         return (Item(skeleton.id, CHECKPOINT), *summary) if read_brief(skeleton).get("system") else summary
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
-        """Return the nodes that stay, without system messages: the one in force stands before the summary."""
+        """Return the kept nodes, without system messages: the current one comes before the summary."""
         return [row for row in super().kept(path, latest, recorded) if row.kind != "message" or row.role != "system"]
 
     def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
-        """Return what a node shows."""
+        """Return the items of a node."""
         items = super().items(skeleton)
         if skeleton.kind != "message" or not items:
             return items
@@ -98,9 +98,9 @@ class Pi15(Pi):
         return (Item(skeleton.id, SYSTEM),) if system else items
 
     def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:
-        """Return the items as the context edits in sight leave them; of two about one target, the last counts.
+        """Return the items after all shown context edits; if two edits have one target, the last counts.
 
-        An edit above its target, which pi never writes, counts for nothing: it would change what comes later.
+        An edit before its target, which pi never writes, is ignored: it would change a later message.
         """
         if all(row.kind != "context_edit" for row in shown):
             return items
@@ -124,7 +124,7 @@ def _present(**fields: object) -> dict[str, object]:
 
 
 def _time(payload: object, seen: Seen) -> object:
-    """The time of an entry in milliseconds; an importer says so in the payload where the entry has none."""
+    """Return the time of an entry in milliseconds; None if the importer marked the payload as one without a time."""
     return fields_of(payload).get("timestamp", seen.time_ms)
 
 
@@ -152,7 +152,7 @@ def _branch_summary(payload: object, seen: Seen) -> object:
 
 
 def custom_message(payload: object, seen: Seen) -> dict[str, object]:
-    """Return the message that pi makes of an extension's entry, without those of its fields that are not there."""
+    """Return the message that pi makes of an extension's entry; missing fields are left out."""
     fields = fields_of(payload)
     names = {"custom_type": "customType", "content": "content", "display": "display", "details": "details"}
     named = {new: fields[old] for old, new in names.items() if old in fields}
@@ -170,7 +170,7 @@ def _filled(payload: object, _seen: Seen) -> object:
 
 
 def _edited_message(payload: object, _seen: Seen) -> object:
-    """The message that an edit is about, with the content of the edit; an importer has put it beside that."""
+    """Show the target of an edit with the content of the edit; the importer stored that message in the payload."""
     fields = fields_of(payload)
     message, replacement = fields_of(fields.get("message")), fields_of(fields.get("replacement"))
     if "content" not in replacement:

@@ -1,8 +1,8 @@
 """Session files of pi: versions 1 to 3 of its format, as written by pi 0.73 and 1.5.
 
-`docs/reference/programs/pi.md` says which record each type of entry becomes, and what is repaired on the way;
-`treering.programs.common.reader` reads the lines. This module has what only pi has: names, times, versions, and a
-function for each type of entry with its inverse.
+`docs/reference/programs/pi.md` says which record each type of entry becomes, and lists the repairs;
+`treering.programs.common.reader` reads the lines. This module has the names, times and versions of pi, and a function
+for each type of entry with its inverse.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from treering.transcript.node import Draft
 NAME: Final = "pi"
 POLICIES: Final = ("pi-1.5", "pi")
 VERSION: Final = 3
-"""The newest version of the format; a newer one is read as if it were this, and reported."""
+"""The newest known version of the format; a newer version is read like this one, and reported."""
 
 _NOTES: Final = frozenset({"label", "session_info", "usage"})
 _EDITABLE: Final = ("user", "assistant", "toolResult")
@@ -53,7 +53,7 @@ def detect(head: bytes) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> LinesSource:  # noqa: ARG001
-    """Open a session file of pi, compressed by gzip or not. pi keeps no parts beside its files.
+    """Open a session file of pi, compressed by gzip or not. pi keeps no parts in separate files.
 
     Raises:
         UsageError: The file is empty, or its first JSON object is no session header.
@@ -70,7 +70,7 @@ def restore(entries: Sequence[Entry]) -> str | None:
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return a record as pi writes it, without the line break."""
+    """Return the bytes that pi writes for a record, without the line break."""
     return encode_javascript(record)
 
 
@@ -123,7 +123,7 @@ RULES: Final = Rules(moment=read_time, needs_id=True)
 
 
 def read_header(header: Fields, path: Path) -> Imported:
-    """Return the facts of a header; one without an id gets that in the file's name."""
+    """Return the facts of a header; a header without an id gets the id in the file's name."""
     rest = {name: value for name, value in header.items() if name != "type"}
     text = {name: rest.pop(name) for name in ("id", "cwd", "title", "parentSession") if text_of(rest.get(name))}
     created = read_time(rest.get("timestamp"))
@@ -147,7 +147,7 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version as pi compares it: a missing one is 1, a text is converted, other values count as new."""
+    """Return the version as pi compares it: a missing one is 1, a text is converted, other values are `VERSION`."""
     if value is None:
         return 1
     if value in ("", []):
@@ -159,12 +159,12 @@ def version_of(value: Any) -> int:
 
 
 def is_header(value: object) -> bool:
-    """Tell a session header."""
+    """Tell whether a value is a session header."""
     return isinstance(value, dict) and value.get("type") == "session"
 
 
 def is_entry(value: Fields) -> bool:
-    """Tell whether an object is an entry, and not a block inside one, which has a type and an id as well."""
+    """Tell whether an object is an entry, and not a block inside an entry, which also has a type and an id."""
     placed = isinstance(value.get("id"), str) and "parentId" in value
     return isinstance(value.get("type"), str) and (placed or isinstance(value.get("timestamp"), str))
 
@@ -173,10 +173,10 @@ def is_entry(value: Fields) -> bool:
 
 
 def read_message(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The payload is the message, unchanged; the brief has the facts that policies need."""
+    """Read a message, which becomes the payload, unchanged; the brief has the facts that policies need."""
     message = rest.get("message")
     if not isinstance(message, dict):
-        return {"brief": {"context": False}}  # pi fails here; a model could do nothing with it
+        return {"brief": {"context": False}}  # pi fails for such an entry; a model could not use it
     del rest["message"]
     if (migrated := _migrated(message, reader.version)) is not message:
         rest["message"] = {"role": message["role"]}
@@ -197,7 +197,7 @@ def _migrated(message: Fields, version: int) -> Fields:
 
 
 def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """The first kept entry becomes a node id; pi 1.5 stores the current system message in the entry."""
+    """Read a compaction. The first kept entry becomes a node id; pi 1.5 also stores the current system message."""
     kept = reader.chain.kept_from(find_first_kept(rest, reader), place)
     if kept is not None and kept == rest.get("firstKeptEntryId"):
         del rest["firstKeptEntryId"]
@@ -209,7 +209,7 @@ def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def find_first_kept(rest: Fields, reader: Reader) -> str | None:
-    """Return the id here of the first entry that a compaction keeps; version 1 has its number."""
+    """Return the id in Treering of the first entry that a compaction keeps; version 1 has its number."""
     index = rest.get("firstKeptEntryIndex")
     if reader.version < 2 and isinstance(index, int):  # later entries have no number yet, as in pi
         return (reader.numbered[index] or None) if 0 <= index < len(reader.numbered) else None
@@ -217,22 +217,22 @@ def find_first_kept(rest: Fields, reader: Reader) -> str | None:
 
 
 def timed(payload: Fields, reader: Reader) -> Fields:
-    """Mark the payload of an entry without a time: pi shows no time, and the node has that of its neighbour."""
+    """Mark the payload of an entry without a time: pi shows no time, and the node gets the time of the entry before."""
     return payload if reader.has_time else payload | {"timestamp": None}
 
 
 def read_branch_summary(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The link is to the node of `fromId`, or its nearest ancestor that is a node."""
+    """Read a branch summary. The link is to the node of `fromId`, or its nearest ancestor that is a node."""
     payload = take(rest, "summary", "details", "usage", "fromHook", "fromId")
     fields: Fields = {"payload": timed(payload, reader), "brief": {} if payload.get("summary") else {"empty": True}}
     source = reader.chain.node_at(reader.chain.find(payload.get("fromId")))
-    if source is not None and payload.get("fromId") != "root":  # root: the summary is of all there was
+    if source is not None and payload.get("fromId") != "root":  # root: the summary is of the whole conversation
         fields["links"] = {"source": source}
     return fields
 
 
 def read_custom(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """An extension's entry, which the model sees if it is a message."""
+    """Read an extension's entry, which the model sees if it is a message."""
     brief = take_small(dict(rest), customType="custom_type")
     named = {"custom_type": rest.pop("customType")} if "customType" in rest else {}
     payload = named | take(rest, "data", "content", "display", "details")
@@ -240,7 +240,7 @@ def read_custom(rest: Fields, _place: Place, reader: Reader) -> Fields:
 
 
 def read_context_edit(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The payload has the edit and its target's message, so that a view of this node can show the edited message."""
+    """Read an edit. The payload has the edit and its target's message, so that a view can show the edited message."""
     target = take_target(rest, "targetId", reader)
     brief: Fields = {"target": target}
     payload = take(rest, "replacement")
@@ -253,7 +253,7 @@ def read_context_edit(rest: Fields, _place: Place, reader: Reader) -> Fields:
 
 
 def _editable(record: Fields, version: int) -> Fields:
-    """Return the message of an entry without its content, or nothing if pi does not edit it."""
+    """Return the message of an entry without its content; empty if pi does not edit such entries."""
     message = _migrated(_message(record), version)
     if record.get("type") == "custom_message":
         names = ("customType", "display", "details")
@@ -265,34 +265,34 @@ def _editable(record: Fields, version: int) -> Fields:
 
 
 def read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """The names of the settings are ours."""
+    """Read a change of model, with Treering's names of the settings."""
     return {"brief": take_small(rest, provider="provider", modelId="model")}
 
 
 def read_thinking_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """The kind and the name of the setting are ours."""
+    """Read a change of the thinking level, with Treering's kind and name of the setting."""
     return {"kind": "thinking_change", "brief": take_small(rest, thinkingLevel="thinking")}
 
 
 def read_label(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """A label is a note about its target; null removes it."""
+    """Read a label, a note about its target; null removes the label."""
     return {"target": take_target(rest, "targetId", reader), "brief": {"label": take_text(rest, "label")}}
 
 
 def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A title is about the whole session; null removes it."""
+    """Read a title of the session; null removes it."""
     return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
 
 
 def read_usage(rest: Fields, place: Place, _reader: Reader) -> Fields:
-    """The counts are in the brief, where they are summed."""
+    """Read usage. The counts go to the brief, from which they are summed."""
     payload = take(rest, *rest)
     numbers = numbers_in(payload.get("usage"))
     return {"payload": payload, "brief": brief_of(numbers, turn=False), "target": place.parent}
 
 
 def read_unknown(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """All its fields are the payload."""
+    """Read an entry of an unknown type: all its fields are the payload."""
     return {"payload": take(rest, *rest)}
 
 
@@ -320,11 +320,11 @@ class Words(NamedTuple):
     written: Mapping[str, tuple[str, ...]]
     """The fields of each type of entry, in the order in which they are written."""
     types: Mapping[str, str]
-    """Types of entries by kind of record, where they differ; kinds of notes have the prefix `note:`."""
+    """Types of entries by kind of record, if they differ; kinds of notes have the prefix `note:`."""
     briefs: Mapping[str, str]
-    """Fields that are in the brief, and their names there."""
+    """The fields that are in the brief, with their names there."""
     nullable: frozenset[str] = frozenset()
-    """Those of them that are written also if they are null."""
+    """The fields in the brief that are written even if they are null."""
 
 
 WORDS: Final = Words(
@@ -352,16 +352,16 @@ WORDS: Final = Words(
     },
 )
 _FIRST: Final = frozenset({"custom", "custom_message"})
-"""Types whose own fields pi writes before id, parent and time."""
+"""Types whose special fields pi writes before id, parent and time."""
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:
-    """Return the entry of which a draft was made."""
+    """Return the entry from which a draft was made."""
     return write_record(WORDS, draft, parent)
 
 
 def write_record(words: Words, draft: Draft, parent: str | None) -> Fields:
-    """Return the entry of which a draft was made, with the fields and types of `words`."""
+    """Return the entry from which a draft was made, with the fields and types of `words`."""
     named = f"note:{draft.kind}" if draft.type == "note" else draft.kind
     kind = words.types.get(named, draft.kind)
     left = dict(draft.source or {})

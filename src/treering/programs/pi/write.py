@@ -29,7 +29,7 @@ _NUMBERS: Final = {
     "cache_write": "cacheWrite",
     "total": "totalTokens",
 }
-"""Names of usage counts here, and in pi."""
+"""Names of usage counts in Treering, and in pi."""
 _STOPS: Final = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "toolUse", "max_tokens": "length"}
 """Stop reasons in Anthropic's API, and in pi."""
 _ROLES: Final = {
@@ -52,27 +52,27 @@ def compose(view: View) -> Composed:
 
 
 class _Pi:
-    """See `LineExporter`."""
+    """The exporter of pi; see `LineExporter`."""
 
     FORMAT = FORMAT
     VERSION = VERSION
     SENDS_EMPTY = False
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
-        """Return a header; that of a fork names its parent, as pi does."""
+        """Return a header; the header of a fork names its parent, as in pi."""
         made = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
         made |= {"parentSession": info.parent_session} if info.parent_session else {}
         made |= {"cwd": info.cwd} if info.cwd else {}
         return (old or {"cwd": ""}) | made
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record as pi would have written it; an edit of pi's own is a node."""
+        """Return the draft that pi's importer would have made of a record; pi's own context edits are not changed."""
         if draft.kind == "context_edit" and "edit" in (draft.brief or {}):
             return draft
         return adapted(draft, settings)
 
     def apart(self, message: Fields) -> list[Fields]:
-        """Split a message so that each result is a message."""
+        """Split a message so that each result is a separate message."""
         return apart(message)
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
@@ -88,12 +88,12 @@ class _Pi:
         )
 
     def not_sent(self) -> list[LeftOut]:
-        """Pi sends all that is in its files."""
+        """Return nothing: pi sends all messages in its files."""
         return []
 
 
 def apart(message: Fields) -> list[Fields]:
-    """Split a message so that each result is a message, as pi needs it."""
+    """Split a message so that each result is a separate message, as pi needs it."""
     known = dict(common(message))
     content = known.get("content")
     results = [part for part in content if is_result(part)] if isinstance(content, list) else []
@@ -114,7 +114,7 @@ def _as_message(result: Fields) -> Fields:
 
 
 def adapted(draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-    """Return a record as pi would have written it; kinds that pi does not have become `custom` entries."""
+    """Return the draft that pi's importer would have made; kinds that pi does not have become `custom` entries."""
     if draft.type == "note" and draft.kind not in _SAID:
         return None
     adapt = _ADAPTED.get(draft.kind)
@@ -142,8 +142,8 @@ def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
 
 
 def _known(message: Fields) -> Fields:
-    """Return a message in the common format, with those of another program's fields that pi has."""
-    if message.get("type") == "message":  # an answer of Anthropic's API, as Claude Code keeps it
+    """Return a message in the common format, with the fields of another program that pi also has."""
+    if message.get("type") == "message":  # an answer of Anthropic's API, in the form that Claude Code stores
         stop = _STOPS.get(str(message.get("stop_reason")))
         stopped = {"provider": "anthropic"} | ({"stopReason": stop} if stop else {})
     elif shape_of(message):
@@ -182,7 +182,7 @@ def _answer(message: Fields, settings: Mapping[str, object]) -> Fields:
 
 
 def _blocks(content: object) -> list[object]:
-    """Content in pi's format for messages of assistants and tools: a list of blocks."""
+    """Return content in pi's format for messages of assistants and tools: a list of blocks."""
     if isinstance(content, list | tuple):
         return [_block(part) for part in content if part is not None]
     text = text_of(content)
@@ -208,7 +208,7 @@ def _block(part: Any) -> object:
 
 
 def _call(part: Any) -> object:
-    """A call in pi's format, from the formats of common APIs."""
+    """Return a call in pi's format, from the formats of common APIs."""
     inner = part.get("function") if isinstance(part.get("function"), dict) else part
     arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
     name, identifier = inner.get("name", ""), part.get("id", part.get("call_id", ""))
@@ -253,7 +253,7 @@ def _branch_summary(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Fields:
     brief = draft.brief or {}
-    if "models" in brief and "model" not in brief:  # of another role, while no model is known
+    if "models" in brief and "model" not in brief:  # a model for another role, while no default model is known
         return _as_custom(draft)
     return {"brief": {name: brief.get(name, settings.get(name)) or "" for name in ("provider", "model")}}
 

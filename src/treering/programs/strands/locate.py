@@ -1,4 +1,4 @@
-"""Where Strands Agents keeps its sessions."""
+"""The places of Strands Agents' sessions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ENDINGS: Final = (".json",)
 
 
 def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the folders of agents and orchestrators below `folder`, by their names."""
+    """Yield the folders of agents and orchestrators below `folder`; they are found by the names of their files."""
     return gather(find_files(Path(folder), ENDINGS), lambda path: unit_of(path) or "")
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:  # noqa: ARG001
-    """Return where Strands keeps logs of messages for a user with this home; snapshots lie where a project is."""
+    """Return the folder in which Strands keeps logs of messages of a user with this home; snapshots are in projects."""
     return [home / ".strands" / "sessions"]

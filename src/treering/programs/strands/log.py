@@ -1,4 +1,4 @@
-"""Sessions of Strands Agents as a log of messages: one file per message, and one for the other state of the agent.
+"""Sessions of Strands Agents as a log of messages: one file per message, and one file for the agent's other state.
 
 `FileSessionManager` and `S3SessionManager` write them. A message is one entry; its `tracking_id` is the id of its node.
 The agent's state becomes the last checkpoint, with the context that Strands would restore: the summary, if there is
@@ -33,7 +33,7 @@ _KNOWN: Final = frozenset(
 class LogSource:
     """An agent as a log of messages.
 
-    See `treering.programs.common.source.ClosingSource` for what its members promise.
+    `treering.programs.common.source.ClosingSource` documents its members.
     """
 
     def __init__(self, folder: Folder, unit: Unit) -> None:
@@ -83,7 +83,7 @@ class LogSource:
             self.leaf = summary.id
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the folder as drafts."""
+        """Yield the drafts of the folder."""
         for _, drafts in self.records():
             yield from drafts
         yield from self.closing()
@@ -118,7 +118,7 @@ class LogSource:
         return max(0, removed) if type(removed) is int else 0
 
     def _summary(self) -> Draft | None:
-        """The summary that a conversation manager puts in front of the messages; no user or model said it."""
+        """Return the summary that a conversation manager puts before the messages; None if there is none."""
         message = fields_of(fields_of(self._agent.get("conversation_manager_state")).get("summary_message"))
         if not message:
             return None
@@ -165,5 +165,5 @@ class LogSource:
 
 
 def _node(message: Fields, node: str, parent: str | None, time_ms: int | None, **more: Any) -> Draft:
-    """The node of a message; other fields of the file are kept in its source."""
+    """Return the draft of a message's node; other fields of the file are kept in its source."""
     return Draft(role=text_of(message.get("role")), payload=message, id=node, parent=parent, time_ms=time_ms, **more)

@@ -20,7 +20,7 @@ FILE: Final = "multi_agent.json"
 
 
 class OrchestratorSource:
-    """An orchestrator. See `treering.programs.common.source.ClosingSource` for what its members promise."""
+    """An orchestrator. `treering.programs.common.source.ClosingSource` documents its members."""
 
     leaf: None = None
 
@@ -57,7 +57,7 @@ class OrchestratorSource:
         yield None, [import_note(self.header)]
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the folder as drafts."""
+        """Yield the drafts of the folder."""
         yield import_note(self.header)
         yield from self.closing()
 

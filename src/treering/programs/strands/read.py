@@ -1,7 +1,7 @@
 """Sessions of Strands Agents, in both of its layouts, of its Python and its TypeScript SDK.
 
 `docs/reference/programs/strands.md` says which records they become. An agent is a folder: a log of messages, or
-snapshots. So is an orchestrator, which is a graph or a swarm. Each becomes a session, with the name under which
+snapshots. An orchestrator (a graph or a swarm) is also a folder. Each becomes a session, with the name under which
 `treering.integrations.strands` continues it.
 """
 
@@ -41,7 +41,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> C
     """Open the folder of an agent or an orchestrator. Strands keeps no parts elsewhere.
 
     Raises:
-        UsageError: The path is not that of such a folder.
+        UsageError: The path is no such folder.
         AccessError: A file may not be read.
         UnavailableError: The store does not answer.
     """
@@ -69,10 +69,10 @@ def listing(file: ReadFile) -> dict[str, object]:
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # messages name no parent
-    """Return the message of which a draft was made."""
+    """Return the message from which a draft was made."""
     return fields_of(draft.payload)
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return a message as Strands writes it."""
+    """Return the bytes that Strands writes for a message."""
     return json.dumps(record, indent=2, ensure_ascii=False, default=repr).encode("utf-8", "surrogatepass")

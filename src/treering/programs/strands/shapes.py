@@ -1,4 +1,4 @@
-"""The stored data of Strands Agents in the format of its Python SDK, whichever SDK wrote it.
+"""The stored data of Strands Agents, of any of its SDKs, in the format of the Python SDK.
 
 The TypeScript SDK has other names for the same data: blocks of messages differ, bytes are bare base64, and a snapshot
 has `schemaVersion` in place of `schema_version`. Unknown data is not changed.
@@ -23,7 +23,7 @@ def agent_state(data: Fields) -> Fields:
     """Return the state of an agent without messages and conversation manager, by the keys of a session's state.
 
     Args:
-        data: Of a snapshot, in Python's format.
+        data: The data of a snapshot, in Python's format.
     """
     state = {inward(key): value for key, value in fields_of(data.get("state")).items()}
     kept = {"interrupt_state": NO_INTERRUPTS, "model_state": {}}
@@ -38,7 +38,7 @@ def agent_state(data: Fields) -> Fields:
 
 
 def decode_bytes(value: Any) -> Any:
-    """Return a value of Python's SDK with its bytes as bytes."""
+    """Return a value of the Python SDK with encoded bytes decoded."""
     if isinstance(value, dict):
         if value.get("__bytes_encoded__") is True and isinstance(value.get("data"), str):
             return _bytes(value["data"])
@@ -47,7 +47,7 @@ def decode_bytes(value: Any) -> Any:
 
 
 def _bytes(text: Any) -> Any:
-    """The bytes of a base64 text; other values are not changed."""
+    """Return the bytes of a base64 text; other values are not changed."""
     try:
         return base64.b64decode(text, validate=True) if isinstance(text, str) else text
     except binascii.Error:
@@ -55,12 +55,12 @@ def _bytes(text: Any) -> Any:
 
 
 def is_typescript(document: Mapping[str, object]) -> bool:
-    """Tell whether a snapshot is of the TypeScript SDK, and not of Python's."""
+    """Tell whether a snapshot is from the TypeScript SDK, and not from the Python SDK."""
     return "schemaVersion" in document
 
 
 def read_snapshot(document: Fields) -> Fields:
-    """Return a snapshot in Python's format, with bytes as bytes."""
+    """Return a snapshot in Python's format, with encoded bytes decoded."""
     if not is_typescript(document):
         return fields_of(decode_bytes(document))
     names = {"schemaVersion": "schema_version", "createdAt": "created_at", "appData": "app_data"}
@@ -92,7 +92,7 @@ def _message(message: Any) -> Any:
 
 
 def _block(block: Any) -> Any:
-    """A block of a message: an object with one field that names its kind."""
+    """Return a block of a message in Python's format: an object with one field that names its kind."""
     if not isinstance(block, dict):
         return block
     found: Fields = {}
@@ -152,7 +152,7 @@ _BLOCKS: Final[Mapping[str, tuple[str, Callable[[Fields], Fields]]]] = {
     "reasoning": ("reasoningContent", _reasoning),
     "toolResult": ("toolResult", _tool_result),
 }
-"""Blocks with another name or format in Python: that name, and a function to read one."""
+"""Blocks with another name or format in Python: the name there, and a function that converts a block."""
 
 
 def _interrupts(state: Fields) -> Fields:
@@ -178,7 +178,7 @@ def _interrupts(state: Fields) -> Fields:
 
 
 def _interrupt_id(identifier: str, interrupt: Fields) -> str:
-    """Return the id that Python gives to the same interrupt, by which it is raised again when the tool runs again."""
+    """Return the id that Python gives to the same interrupt, so that it is raised again when the tool runs again."""
     name = str(interrupt.get("name"))
     for theirs, ours in _INTERRUPT_IDS.items():
         if identifier.startswith(theirs):
@@ -192,4 +192,4 @@ _INTERRUPT_IDS: Final = {
     "hook:beforeToolCall:": "v1:before_tool_call",
     "hook:beforeTools:": "v1:before_tools",
 }
-"""How ids of interrupts begin in TypeScript and in Python; then come the tool call, if there is one, and the name."""
+"""Prefixes of ids of interrupts in TypeScript and in Python; the tool call, if there is one, and the name follow."""

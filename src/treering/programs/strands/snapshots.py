@@ -4,8 +4,9 @@
 checkpoint with its own id, and every message one node, however many snapshots have it. The latest snapshot, a file that
 is replaced each time, becomes the last checkpoint.
 
-Rule 1: a message is identified by its id. One without an id is the message at the same index of the snapshot before.
-Rule 2: the parent of new messages is the deepest node in the snapshot: so a branch begins where the user went back to
+Rule 1: a message is identified by its id. A message without an id is identified with an equal message of the snapshot
+before, at the matching place.
+Rule 2: the parent of new messages is the deepest node in the snapshot. So a branch begins where the user went back to
 an older snapshot.
 Rule 3: a changed or moved message is stored in the checkpoint's context. Its node keeps the first version.
 """
@@ -46,14 +47,14 @@ class Woven(NamedTuple):
 
 
 class Weave:
-    """Merges the messages of many snapshots, oldest first, into one transcript. Memory: ids and digests."""
+    """Merges the messages of many snapshots, oldest first, into one transcript. Only ids and digests are in memory."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self._digests: dict[str, bytes] = {}
         self._depths: dict[str, int] = {}
         self._before: list[tuple[str, bytes]] = []
-        """Ids and digests of the messages of the snapshot before."""
+        """Ids and digests of the messages of the previous snapshot."""
         self._made: dict[bytes, int] = {}
         self.node: str | None = None
 
@@ -80,7 +81,7 @@ class Weave:
         return Woven(drafts, context, above)
 
     def _names(self, messages: Sequence[Fields], digests: Sequence[bytes]) -> list[str]:
-        """The ids of messages: their own, those of the snapshot before, or generated ones."""
+        """Return the ids of messages: their own, those of equal messages in the previous snapshot, or new ones."""
         own = [text_of(message.get("tracking_id")) for message in messages]
         if "" in own:
             before = [digest for _, digest in self._before]
@@ -90,13 +91,13 @@ class Weave:
         return [name or self._new_name(digest) for name, digest in zip(own, digests, strict=True)]
 
     def _new_name(self, digest: bytes) -> str:
-        """An id made of the digest of a message, and the number of earlier messages with the same digest."""
+        """Return an id made of the digest of a message, and the number of messages so far with the same digest."""
         self._made[digest] = self._made.get(digest, 0) + 1
         return self._unit.made_id("message", digest.hex(), self._made[digest])
 
 
 def _time_of(raw: bytes) -> str:
-    """The time that a snapshot states."""
+    """Return the time that a snapshot states; empty if it states none."""
     document = read_object(raw, LATEST, ProblemLog()) if raw else None
     return text_of(read_snapshot(document).get("created_at")) if document is not None else ""
 
@@ -107,7 +108,7 @@ def _digest(message: Fields) -> bytes:
 
 
 class SnapshotSource:
-    """An agent as snapshots. See `treering.programs.common.source.ClosingSource` for what its members promise."""
+    """An agent as snapshots. `treering.programs.common.source.ClosingSource` documents its members."""
 
     def __init__(self, folder: Folder, unit: Unit) -> None:
         self._folder = folder
@@ -139,7 +140,7 @@ class SnapshotSource:
         return self._log.problems
 
     def records(self) -> Iterator[Record]:
-        """Yield the snapshots that were kept with their drafts, the oldest first."""
+        """Yield the kept snapshots with their drafts, the oldest first."""
         self._begin()
         yield None, [import_note(self.header)]
         before: str | None = None
@@ -165,13 +166,13 @@ class SnapshotSource:
             self._log.report(0, 0, "latest", f"the latest snapshot is missing. name={LATEST!r}")
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the folder as drafts."""
+        """Yield the drafts of the folder."""
         for _, drafts in self.records():
             yield from drafts
         yield from self.closing()
 
     def closing(self) -> list[Draft]:
-        """Return the new nodes of the latest snapshot, and its checkpoint; nothing if there is none."""
+        """Return the new nodes of the latest snapshot, and its checkpoint; empty if there is no latest snapshot."""
         return self._ending
 
     def _read(self, document: Fields, name: str) -> list[Draft]:
@@ -200,7 +201,7 @@ class SnapshotSource:
         return found
 
     def _prompted(self, prompt: Any, node: str | None, time_ms: int) -> list[Draft]:
-        """A note with the system prompt, for information only: code decides which one is used."""
+        """Return a note with a changed system prompt, for information only: the program's code sets the prompt."""
         if not prompt or prompt == self._prompt:
             return []
         self._prompt = prompt

@@ -35,22 +35,22 @@ class Unit(NamedTuple):
     """An agent or an orchestrator, and its folder."""
 
     path: str
-    """Of its folder; absolute, or a URL."""
+    """The absolute path or the URL of its folder."""
     session: str
     """The id of the session in Strands."""
     id: str
-    """Its own."""
+    """The id of the agent or orchestrator."""
     orchestrates: bool
     snapshots: bool
-    """It is kept as snapshots, and not as a log of messages."""
+    """Whether it is stored as snapshots, and not as a log of messages."""
 
     @property
     def name(self) -> str:
-        """The name of its session here."""
+        """The name of its session in Treering."""
         return (orchestrator_session if self.orchestrates else agent_session)(self.session, self.id)
 
     def made_id(self, *parts: object) -> str:
-        """Return an id like those of Strands: the same for the same parts on every reading."""
+        """Return an id in the form of Strands: the same for the same parts on every reading."""
         seed = "\0".join([self.session, self.id, *map(str, parts)]).encode("utf-8", "surrogatepass")
         return str(uuid.UUID(bytes=blake2b(seed, digest_size=16).digest(), version=4))
 
@@ -63,7 +63,7 @@ class Unit(NamedTuple):
 
 
 def unit_at(path: str) -> Unit | None:
-    """Return the agent or orchestrator of a folder, or of a file in it; None if it is not of Strands."""
+    """Return the agent or orchestrator of a folder, or of a file in it; None if Strands uses no such path."""
     if found := _LOG.fullmatch(path):
         orchestrates = found["kind"].startswith("multi")
         return Unit(found["unit"], found["session"], found["id"], orchestrates, snapshots=False)
@@ -73,7 +73,7 @@ def unit_at(path: str) -> Unit | None:
 
 
 def unit_of(path: str) -> str | None:
-    """Return the folder that a file is part of; see `treering.programs.common.folder.UnitOf`."""
+    """Return the folder to which a file belongs; see `treering.programs.common.folder.UnitOf`."""
     unit = unit_at(path)
     if unit is not None:
         return unit.path if unit.path != path else None
@@ -81,7 +81,7 @@ def unit_of(path: str) -> str | None:
 
 
 def read_object(data: bytes, name: str, log: ProblemLog) -> Fields | None:
-    """Return the JSON object in a file; None after reporting a problem if there is none."""
+    """Return the JSON object in a file; if there is none, report a problem and return None."""
     value: Any = None
     try:
         value, replaced = decode(data)
