@@ -52,7 +52,7 @@ class Copier:
         card = parse_latest(self._objects[self._there.latest][1], key=self._there.latest).card
         lines = self._lines(card.life)
         ids = tuple(map(self._ghost.id_of, lines))
-        lives = {life for life, there in self._ghost.states_since(self._moment) if there == ids}
+        lives = {life for life, there in self._ghost.states_since(self._moment) if life and there == ids}
         if not lives:
             self._ghost.problems.append(f"a copy holds {ids}; the session never was like that since")
             return
