@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.programs.strands.agents import resumed
+from tests.programs.strands.agents import LAYOUTS, make, resumed
 
 from treering.api.store import Store
+from treering.format.nesting import LEVELS_MAX
 from treering.importers import FileImporter, find_sessions
-from treering.programs.strands.keys import orchestrator_state, serialized_state
+from treering.integrations.strands.agent_state import application_state, stash_of
+from treering.programs.strands.keys import orchestrator_state, serialized_state, unkept
 from treering.programs.strands.shapes import agent_state, decode_bytes, read_snapshot
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
@@ -124,8 +126,35 @@ def test_keys_of_the_application_and_of_strands_are_told_apart() -> None:
         "strands:stash:c1_0": "long",
     }
     assert agent_state({"stash": {"location": "external", "storage_type": "S3Storage"}}) == {
-        "strands:stash_at": "S3Storage"
+        "strands:stash:": "S3Storage"
     }
+
+
+def test_values_are_stored_as_the_session_manager_stores_them() -> None:
+    """An agent that loads an imported session gets back what was deep, and what looks like the stored form of that."""
+    deep: Any = 1
+    for _ in range(2 * LEVELS_MAX):
+        deep = [deep]
+    given = {"deep": deep, "alike": {"strands:json": "[]"}, "plain": {"a": [1]}}
+    state = agent_state({"state": given, "model_state": {"strands:json": "1"}})
+    assert application_state(state) == given
+    assert state["plain"] == {"a": [1]}
+    assert unkept(state["strands:model_state"]) == {"strands:json": "1"}
+    elsewhere = {"stash": {"location": "external", "storage_type": "S3Storage"}}
+    assert stash_of(agent_state(elsewhere)).elsewhere == "S3Storage"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_agent_has_back_what_is_too_deep_to_be_stored(tmp_path: Path, layout: str) -> None:
+    """Its state was imported from the files of Strands' own managers."""
+    state: dict[str, Any] = {"deep": 1, "alike": {"strands:json": "[]"}}
+    for _ in range(2 * LEVELS_MAX):
+        state["deep"] = [state["deep"]]
+    make(LAYOUTS[layout](tmp_path), ["hello"], state=state)("hi")
+    store = Store(Place(MemoryDriver()))
+    (place,) = find_sessions(tmp_path)
+    FileImporter(store).load(place)
+    assert resumed(store).state.get() == state
 
 
 def test_results_of_nodes_have_keys_of_their_own() -> None:

@@ -9,11 +9,8 @@ from strands import Snapshot
 from strands.types.agent import LocalAgent
 
 from treering.format import values
-from treering.programs.strands.keys import OURS, inward, kept, outward, unkept
+from treering.programs.strands.keys import OURS, STASH, inward, kept, outward, unkept
 
-STASH: Final = "strands:stash:"
-"""Key prefix for content that a context manager offloaded, followed by its reference; the bare key holds the kind of
-storage that keeps the content instead."""
 SYSTEM: Final = "strands:system"
 """Key of the digest of the system prompt and tools that were recorded last."""
 _FIELDS: Final[Mapping[str, object]] = {

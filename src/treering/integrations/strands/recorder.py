@@ -19,7 +19,7 @@ from strands.types.content import Message
 from treering import Draft, Session, TreeringError, UsageError
 from treering.format import values
 from treering.format.nesting import fold
-from treering.integrations.strands.agent_state import STASH, SYSTEM, Known, is_interrupted, stash_keys
+from treering.integrations.strands.agent_state import SYSTEM, Known, is_interrupted, stash_keys
 from treering.integrations.strands.conversation import (
     Difference,
     Shown,
@@ -31,6 +31,7 @@ from treering.integrations.strands.conversation import (
     tracking_id,
 )
 from treering.integrations.strands.repair import close_open_calls
+from treering.programs.strands.keys import STASH
 from treering.session.record import record
 from treering.session.recording import Change
 from treering.session.writer import Writer

@@ -25,6 +25,9 @@ from treering.format.nesting import LEVELS_MAX, is_deeper
 DEFAULT_AGENT: Final = "default"
 """The id that Strands gives to an agent without one."""
 OURS: Final = "strands:"
+STASH: Final = "strands:stash:"
+"""Key prefix for content that a context manager offloaded, followed by its reference; the bare key holds the kind of
+storage that keeps the content instead."""
 _STATE: Final = "strands:state:"
 _RESULTS: Final = "node_results"
 _TEXT: Final = "strands:json"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from treering.format.values import Fields, fields_of
-from treering.programs.strands.keys import OURS, inward
+from treering.programs.strands.keys import OURS, STASH, inward, kept
 
 NO_INTERRUPTS: Final[Fields] = {"interrupts": {}, "context": {}, "activated": False}
 _MEDIA: Final = ("image", "video", "audio", "document")
@@ -25,15 +25,17 @@ def agent_state(data: Fields) -> Fields:
     Args:
         data: The data of a snapshot, in Python's format.
     """
-    state = {inward(key): value for key, value in fields_of(data.get("state")).items()}
-    kept = {"interrupt_state": NO_INTERRUPTS, "model_state": {}}
+    state = {inward(key): kept(value) for key, value in fields_of(data.get("state")).items()}
+    fields = {"interrupt_state": NO_INTERRUPTS, "model_state": {}}
     state |= {
-        OURS + name: data[name] for name, nothing in kept.items() if data.get(name, nothing) not in (nothing, None)
+        OURS + name: kept(data[name])
+        for name, nothing in fields.items()
+        if data.get(name, nothing) not in (nothing, None)
     }
     stash = fields_of(data.get("stash"))
-    state |= {f"{OURS}stash:{reference}": entry for reference, entry in fields_of(stash.get("entries")).items()}
+    state |= {STASH + reference: entry for reference, entry in fields_of(stash.get("entries")).items()}
     if stash.get("location") == "external":
-        state[f"{OURS}stash_at"] = str(stash.get("storage_type", ""))
+        state[STASH] = str(stash.get("storage_type", ""))
     return state
 
 
