@@ -168,8 +168,8 @@ def _performed(page: Page, table: dict[str, str]) -> list[Method]:
     return methods
 
 
-_READING = '"""What sessions and views have in common."""'
-_VIEW = '"""A session as it was at the last look, for reading only: nothing it does writes."""'
+_READING = '"""The methods that sessions and views have in common."""'
+_VIEW = '"""A session for reading only, as of the last `refresh`; no method writes."""'
 _SESSION = '''"""A session to record in. Use it as a context manager, or call `close`.
 
 A session is used by one conversation; its methods may be called from several threads or tasks, one after the other.

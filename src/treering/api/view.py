@@ -33,7 +33,7 @@ R = TypeVar("R", bound=Readable)
 
 
 class Reading(BlockingSession[R]):
-    """What sessions and views have in common."""
+    """The methods that sessions and views have in common."""
 
     def at(self, position: int) -> View:
         """The session as of its first `position` records: heads, context, state, pages, and all else that views have.
@@ -362,7 +362,7 @@ class Reading(BlockingSession[R]):
 
 
 class View(Reading[Reader]):
-    """A session as it was at the last look, for reading only: nothing it does writes."""
+    """A session for reading only, as of the last `refresh`; no method writes."""
 
     def refresh(self) -> bool:
         """Read the session again; return whether anything is new."""

@@ -22,5 +22,5 @@ def agreed(question: Callable[[], str], *, verb: str = "do") -> bool:
         UsageError: There is no terminal.
     """
     if not sys.stdin.isatty():
-        raise UsageError("nobody is there to be asked", kind=Kind.CONFIRM, remedy=f"pass --yes to {verb} it")
+        raise UsageError("there is no terminal to ask at", kind=Kind.CONFIRM, remedy=f"pass --yes to {verb} it")
     return click.confirm(question(), err=True)

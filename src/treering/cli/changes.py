@@ -30,7 +30,7 @@ from treering.errors import CorruptError, NotFoundError
 @session_argument()
 @click.argument("name", required=False)
 @click.option("--at", metavar="ID", help="Branch off here instead of where the session stands.")
-@click.option("--summary", metavar="TEXT", help="What the model is told of the branch left behind.")
+@click.option("--summary", metavar="TEXT", help="What the model reads about the branch that it leaves.")
 @click.option("--old-state", is_flag=True, help="Go back to the agent's state at that place, too.")
 @click.option("--switch", is_flag=True, help="Continue on an existing branch.")
 @click.option("--drop", is_flag=True, help="Remove the name of a branch; its nodes stay.")

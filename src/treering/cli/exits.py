@@ -44,7 +44,7 @@ EXITS: Final = (
     Exit(UNEXPECTED, "something else failed, for example a file could not be written"),
     Exit(USAGE, "the command was wrong; nothing was written", (click.UsageError, UsageError)),
     Exit(3, "the session, node, checkpoint or file is not there", (NotFoundError,)),
-    Exit(4, "somebody else wrote first, holds the session, or has the name", (ConflictError,)),
+    Exit(4, "another writer wrote first, holds the session, or has the name", (ConflictError,)),
     Exit(5, "the store did not answer; a write may have landed", (UnavailableError,)),
     Exit(CORRUPT, "stored bytes are damaged or missing, or `verify` or `repair` found some", (CorruptError,)),
     Exit(7, "the store refused the credentials or the path", (AccessError,)),
@@ -52,7 +52,7 @@ EXITS: Final = (
     Exit(9, "written by a newer version", (FormatVersionError,)),
     Exit(PARTLY, "done in part: some of several files were not imported"),
     Exit(INTERRUPTED, "interrupted"),
-    Exit(READER_GONE, "whoever read the output went away"),
+    Exit(READER_GONE, "the program that read the output ended"),
 )
 
 _REMEDIES: Final = {

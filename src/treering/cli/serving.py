@@ -118,7 +118,7 @@ def run(
     """
     if token is None and not _is_loopback(host):
         raise UsageError(
-            f"others can reach this address, so choose a token. host={host!r}",
+            f"other computers can reach this address, so choose a token. host={host!r}",
             kind=Kind.TOKEN,
             remedy=f"pass --token, or set {TOKEN_VARIABLE}",
         )
