@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from claude_agent_sdk import SessionKey
 
+from treering.integrations.keys import escaped, unescaped
+
 
 class Address(NamedTuple):
     """One transcript."""
@@ -23,7 +25,7 @@ class Address(NamedTuple):
     @property
     def name(self) -> str:
         """The name of its session in the namespace of the project."""
-        own = _escape(self.session)
+        own = escaped(self.session)
         return f"{own}/{self.subpath}" if self.subpath else own
 
 
@@ -35,12 +37,4 @@ def address_of(key: SessionKey) -> Address:
 def parse_name(project: str, name: str) -> Address:
     """Return the transcript that a session of this name holds."""
     own, _, subpath = name.partition("/")
-    return Address(project, _unescape(own), subpath)
-
-
-def _escape(session: str) -> str:
-    return session.replace("%", "%25").replace("/", "%2F")
-
-
-def _unescape(own: str) -> str:
-    return own.replace("%2F", "/").replace("%25", "%")
+    return Address(project, unescaped(own), subpath)
