@@ -9,15 +9,10 @@ from strands import Snapshot
 from strands.types.agent import LocalAgent
 
 from treering.format import values
-from treering.programs.strands.keys import OURS, STASH, inward, kept, outward, unkept
+from treering.programs.strands.keys import FIELDS, OURS, STASH, outward, stored_state, unkept
 
 SYSTEM: Final = "strands:system"
 """Key of the digest of the system prompt and tools that were recorded last."""
-_FIELDS: Final[Mapping[str, object]] = {
-    "interrupt_state": {"interrupts": {}, "context": {}, "activated": False},
-    "model_state": {},
-}
-"""Fields of a snapshot that are stored under keys of this integration, with the default that is not stored."""
 SCOPE: Final = "agent"
 SCHEMA: Final = "1.0"
 
@@ -55,11 +50,7 @@ def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
         UsageError: A value cannot be stored exactly.
     """
     data = agent.take_snapshot(preset="session", exclude=["messages"]).data
-    state: dict[str, object] = {inward(key): kept(value) for key, value in data["state"].items()}
-    state |= {OURS + name: kept(data[name]) for name, nothing in _FIELDS.items() if data.get(name, nothing) != nothing}
-    state |= {STASH + reference: entry for reference, entry in stash.entries.items()}
-    if stash.elsewhere:
-        state[STASH] = stash.elsewhere
+    state = stored_state(data, stash=stash.entries, elsewhere=stash.elsewhere or None)
     if system:
         state[SYSTEM] = system
     manager = data.get("conversation_manager_state")
@@ -77,7 +68,7 @@ def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]
     """
     data: dict[str, Any] = {"messages": messages, "state": application_state(state)}
     fields = agent.take_snapshot(preset="session", exclude=["messages"]).data
-    data |= {name: unkept(state.get(OURS + name, nothing)) for name, nothing in _FIELDS.items() if name in fields}
+    data |= {name: unkept(state.get(OURS + name, nothing)) for name, nothing in FIELDS.items() if name in fields}
     return Snapshot(scope=SCOPE, schema_version=SCHEMA, data=data, app_data={})
 
 

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from treering.format.nesting import LEVELS_MAX, is_deeper
+from treering.format.values import Fields, fields_of
 
 DEFAULT_AGENT: Final = "default"
 """The id that Strands gives to an agent without one."""
@@ -28,6 +29,11 @@ OURS: Final = "strands:"
 STASH: Final = "strands:stash:"
 """Key prefix for content that a context manager offloaded, followed by its reference; the bare key holds the kind of
 storage that keeps the content instead."""
+FIELDS: Final[Mapping[str, Fields]] = {
+    "interrupt_state": {"interrupts": {}, "context": {}, "activated": False},
+    "model_state": {},
+}
+"""Fields of a snapshot that are stored under keys of Strands itself, with the default that is not stored."""
 _STATE: Final = "strands:state:"
 _RESULTS: Final = "node_results"
 _TEXT: Final = "strands:json"
@@ -66,6 +72,24 @@ def kept(value: Any) -> Any:
 def unkept(value: Any) -> Any:
     """Invert `kept`."""
     return json.loads(value[_TEXT]) if _is_text(value) else value
+
+
+def stored_state(data: Fields, *, stash: Mapping[str, object], elsewhere: str | None) -> dict[str, Any]:
+    """Return the state of an agent without messages and conversation manager, by the keys of a session's state.
+
+    Args:
+        data: The data of a snapshot, in Python's format.
+        stash: The content that a context manager offloaded, by reference.
+        elsewhere: The kind of the storage that keeps this content instead; None if there is none.
+    """
+    state = {inward(key): kept(value) for key, value in fields_of(data.get("state")).items()}
+    state |= {
+        OURS + name: kept(data[name])
+        for name, nothing in FIELDS.items()
+        if data.get(name, nothing) not in (nothing, None)
+    }
+    state |= {STASH + reference: entry for reference, entry in stash.items()}
+    return state if elsewhere is None else state | {STASH: elsewhere}
 
 
 def _is_text(value: object) -> bool:

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from treering.format.values import Fields, fields_of
-from treering.programs.strands.keys import OURS, STASH, inward, kept
+from treering.programs.strands.keys import stored_state
 
-NO_INTERRUPTS: Final[Fields] = {"interrupts": {}, "context": {}, "activated": False}
 _MEDIA: Final = ("image", "video", "audio", "document")
 
 
@@ -25,18 +24,9 @@ def agent_state(data: Fields) -> Fields:
     Args:
         data: The data of a snapshot, in Python's format.
     """
-    state = {inward(key): kept(value) for key, value in fields_of(data.get("state")).items()}
-    fields = {"interrupt_state": NO_INTERRUPTS, "model_state": {}}
-    state |= {
-        OURS + name: kept(data[name])
-        for name, nothing in fields.items()
-        if data.get(name, nothing) not in (nothing, None)
-    }
     stash = fields_of(data.get("stash"))
-    state |= {STASH + reference: entry for reference, entry in fields_of(stash.get("entries")).items()}
-    if stash.get("location") == "external":
-        state[STASH] = str(stash.get("storage_type", ""))
-    return state
+    elsewhere = str(stash.get("storage_type", "")) if stash.get("location") == "external" else None
+    return stored_state(data, stash=fields_of(stash.get("entries")), elsewhere=elsewhere)
 
 
 def decode_bytes(value: Any) -> Any:
