@@ -289,6 +289,26 @@ def test_names_in_the_way_are_reported(driver: LocalDriver, root: Path) -> None:
     assert sorted(tree(root)) == ["a", "b", "b/c"]
 
 
+def test_what_is_removed_in_the_middle_of_a_list_is_skipped(
+    driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list meets deletions: a file or a folder that was there when names were read, and is gone a moment later."""
+    for key in ("a", "b/x", "c"):
+        ask(driver, Put(key, b"1"), Written)
+    scandir = os.scandir
+
+    def removes_behind(folder: int) -> contextlib.AbstractContextManager[list[os.DirEntry[str]]]:
+        with scandir(folder) as found:
+            names = list(found)
+        monkeypatch.setattr(os, "scandir", scandir)
+        (root / "a").unlink()
+        shutil.rmtree(root / "b")
+        return contextlib.nullcontext(names)
+
+    monkeypatch.setattr(os, "scandir", removes_behind)
+    assert [entry.key for entry in ask(driver, List(""), Listed).entries] == ["c"]
+
+
 def test_a_folder_removed_in_the_middle_of_a_put_is_no_missing_object(
     driver: LocalDriver, disk: Disk, root: Path
 ) -> None:
