@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.drivers import PassingDriver
+from tests.session.at_rest import Paused
 from tests.session.backends import Backend, memory_backend, texts
 
 import treering
@@ -18,9 +19,11 @@ from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.errors import NotFoundError, StreamLostError, UnavailableError, UsageError
 from treering.journal import stream as streams
+from treering.session.record import Appended
 from treering.session.redaction import Redaction
+from treering.session.verbs import streaming
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Append, Batch, Get, List, Put, Written
+from treering.storage.requests import Answer, Append, Batch, Get, List, Put, Request, Written
 from treering.store.place import Place
 
 PARTS = [
@@ -169,6 +172,44 @@ def test_a_partial_answer_is_kept_as_one(backend: Backend) -> None:
         assert texts(session.context) == ["hello?", "Hel"]
     assert [piece.status for piece in backend.store().view("s").follow_stream(answer.id)] == [None, "partial"]
     assert stored_chunks(backend) == []
+
+
+@pytest.mark.parametrize("said", ["Hel", ""])
+def test_who_keeps_an_answer_loses_nothing_of_who_was_about_to_go_on(said: str) -> None:
+    """One has noted that it goes on, and has not read yet, when another one keeps the answer: that one is the later."""
+    backend = memory_backend()
+    first = backend.store().session("s", shared=True)
+    first.append("hello?")
+    answer = first.stream()
+    answer.write(said)
+    answer.flush()
+    keeper = backend.store().session("s", shared=True)
+    fenced: list[bool] = []
+
+    def behind_its_line(request: Request) -> bool:
+        stops = bool(fenced)
+        fenced.extend([True] if isinstance(request, Put) and "/streams/" in request.key else [])
+        return stops
+
+    class Meeting(PassingDriver):
+        """Lets the keeper read what is stored just before the one that goes on reads it."""
+
+        keeping: Paused[Appended] | None = None
+
+        def execute(self, batch: Batch) -> tuple[Answer, ...]:
+            if self.keeping is None and any(isinstance(each, Get) and "/streams/" in each.key for each in batch):
+                steps = streaming.keep_stream(keeper._reader, answer.id)
+                self.keeping = Paused(steps, backend.driver(), behind_its_line)
+            return super().execute(batch)
+
+    driver = Meeting(backend.driver())
+    with pytest.raises(StreamLostError):
+        Store(Place(driver)).session("s", shared=True).continue_stream(answer.id)
+    assert driver.keeping is not None
+    done = driver.keeping.go_on()
+    assert texts(backend.store().view("s").context) == (["hello?", "Hel"] if said else ["hello?"])
+    assert bool(done.nodes) == bool(said)
+    assert backend.store().view("s").open_streams() == ()
 
 
 def test_an_answer_of_which_nothing_is_stored_is_not_kept(store: Store) -> None:

@@ -151,7 +151,7 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         return await self.perform(session_body.discard, *ids)
 
     async def keep_stream(self, stream: str) -> Appended:
-        """Record the stored part of an open stream as a node, whose brief says `stream: partial`.
+        """Record the stored part of an open stream as a node, whose brief says `stream: partial`: take it over, and end it.
 
         If its writer is still alive, it gets a `StreamLostError`.
 

@@ -151,7 +151,7 @@ class Session(Reading[Writer], BlockingWriting):
         return self.perform(session_body.discard, *ids)
 
     def keep_stream(self, stream: str) -> Appended:
-        """Record the stored part of an open stream as a node, whose brief says `stream: partial`.
+        """Record the stored part of an open stream as a node, whose brief says `stream: partial`: take it over, and end it.
 
         If its writer is still alive, it gets a `StreamLostError`.
 

@@ -138,16 +138,11 @@ def take_over(writer: Writer, stream: str) -> Steps[Live]:
         NotFoundError: No stream with this id is open. Further errors are those of `append`.
     """
     _refuse_redaction(writer)
-    yield from flush(writer)
-    there = yield from _require_open(writer, stream)
-    brief = {"node": stream, "role": there.role, "head": there.head}
-    # rule: note-the-taker
-    note = yield from _note(writer, BEGIN, brief, there.at, partial(_require_still_open, writer, stream))
-    return (yield from _taken(writer, stream, note, there))
+    return (yield from _take(writer, stream))
 
 
 def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
-    """Record the stored part of an open stream as a node, whose brief says `stream: partial`.
+    """Record the stored part of an open stream as a node, whose brief says `stream: partial`: take it over, and end it.
 
     If its writer is still alive, it gets a `StreamLostError`.
 
@@ -163,11 +158,10 @@ def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
         StreamLostError: Another writer continued or ended the stream at the same time. Further errors are those of
             `append`; call again then.
     """
-    yield from flush(writer)
-    there = yield from _require_open(writer, stream)
-    live = yield from _taken(writer, stream, there.note, there)
+    # Whoever took it over before, and has not written yet, is refused then: what it would write is in no node.
+    live = yield from _take(writer, stream)
     if live.answer.offset == 0:
-        yield from discard_stream(writer, stream)
+        yield from _discard(writer, stream, live.parent, partial(_require_own, writer, live))
         return Appended(nodes=(), head=writer.head)
     return (yield from end(writer, live, StreamStatus.PARTIAL))
 
@@ -184,8 +178,12 @@ def discard_stream(writer: Writer, stream: str) -> Steps[None]:
     """
     yield from flush(writer)
     there = yield from _require_open(writer, stream)
+    yield from _discard(writer, stream, there.at, partial(_require_still_open, writer, stream))
+
+
+def _discard(writer: Writer, stream: str, parent: str | None, allowed: Callable[[], Steps[None]]) -> Steps[None]:
     brief = {"node": stream, "end": StreamStatus.DISCARDED.value}
-    yield from _note(writer, END, brief, there.at, partial(_require_still_open, writer, stream))
+    yield from _note(writer, END, brief, parent, allowed)
     yield from writer.upkeep.sweep_streams()
 
 
@@ -308,7 +306,13 @@ def _tape(writer: Writer, stream: str, note: str) -> Tape:
     return Tape(writer.keys, writer.replica.view.life, stream, new_nonce(), has_it)
 
 
-def _taken(writer: Writer, stream: str, note: str, there: StreamNote) -> Steps[Live]:
+def _take(writer: Writer, stream: str) -> Steps[Live]:
+    """Record that this writer continues a stream, and then take it over."""
+    yield from flush(writer)
+    there = yield from _require_open(writer, stream)
+    brief = {"node": stream, "role": there.role, "head": there.head}
+    # rule: note-the-taker
+    note = yield from _note(writer, BEGIN, brief, there.at, partial(_require_still_open, writer, stream))
     tape = _tape(writer, stream, note)
     pieces: list[PieceForm] = yield from tape.take()
     answer = Answer(there.role, {})
