@@ -73,7 +73,7 @@ def generated(template: Path, count: int, *, appends: bool = True) -> Iterator[M
         if number < WHOLE_DAYS * A_DAY:
             card = replace(found.card, session=name, title=name, project=project, updated=active_ms)
             keys = SessionKeys("", name, appends)
-            objects[keys.latest] = encode_latest(replace(card, marker=marker, marked=active_ms), found.lines)
+            objects[keys.latest] = encode_latest(replace(card, marker=marker), found.lines)
             objects[keys.tail] = log
         yield Made(name, active_ms, project, objects)
 

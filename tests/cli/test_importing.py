@@ -91,7 +91,8 @@ def test_standard_input(program: Program, tmp_path: Path) -> None:
 def test_the_order_of_a_folder(program: Program, tmp_path: Path, home: Path) -> None:
     """Lists have the session first whose file was written last."""
     for name, at in (("b", 3), ("a", 2), ("c", 1)):
-        pi_file(home, name, tmp_path, at=at)
+        said = pi_message("a", None, "user", "hello") | {"timestamp": f"2026-01-05T08:00:0{at}.000Z"}
+        pi_file(home, name, tmp_path, said, at=at)
     program("import", home / ".pi")
     assert [row[0] for row in program("ls").rows] == ["b", "a", "c"]
 

@@ -80,17 +80,13 @@ def _appending_later(scene: Scene) -> Iterator[None]:
         session.append("more")
 
 
-def _appending_marked(scene: Scene, *, later_ms: int = MARKED_MS_MAX) -> Iterator[None]:
+def _appending_marked(scene: Scene) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(creation, "now_ms", lambda: NOON_MS)
         session = scene.begun()
-        patched.setattr(upkeep, "now_ms", lambda: NOON_MS + later_ms)
+        patched.setattr(upkeep, "now_ms", lambda: NOON_MS + MARKED_MS_MAX)
         yield
         session.append("more")
-
-
-def _appending_next_day(scene: Scene) -> Iterator[None]:
-    yield from _appending_marked(scene, later_ms=DAY_MS)
 
 
 def _moving(scene: Scene) -> Iterator[None]:
@@ -210,7 +206,6 @@ SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
     "a title, a status": _titling,
     "another project or folder": _moving,
     "the first append ten minutes after the marker was written": _appending_marked,
-    "the first append of a day": _appending_next_day,
     "branch where you stand": _branching,
     "seal": _sealing,
     "the first append after a seal": _append_after_seal,

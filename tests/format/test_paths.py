@@ -7,14 +7,19 @@ from hypothesis import example, given, strategies as st
 
 from treering.errors import UsageError
 from treering.format.paths import (
+    DAY_MS,
     NAME_CHARS_MAX,
+    Marker,
     SegmentName,
     SessionKeys,
     decode_id,
     encode_id,
+    marker_key,
     namespace_prefix,
     owner_of,
+    parse_marker,
     parse_segment,
+    recent_until,
     session_of_latest,
 )
 
@@ -170,3 +175,50 @@ def test_session_of_latest() -> None:
     assert session_of_latest("latest/x/a.jsonl.zst") is None
     assert session_of_latest("latest/a.txt") is None
     assert session_of_latest("latest/.jsonl.zst") is None
+
+
+# markers
+
+times = st.integers(-10, 100_001 * DAY_MS)
+places = st.sampled_from(["", "shop", "\udc80"])
+marks = st.builds(Marker.of, times, places, places, st.text("0123456789abcdef", min_size=1, max_size=12))
+"""Markers as they are made now."""
+
+
+def early(marker: Marker) -> Marker:
+    """The marker that an early version would have made."""
+    return msgspec.structs.replace(marker, ms=marker.ms // DAY_MS * DAY_MS, timed=False)
+
+
+@given(identifiers | tricky.map("".join), marks | marks.map(early))
+@example("12345678.a", Marker.of(0, "", "", "0"))
+@example("-", early(Marker.of(5 * DAY_MS - 1, "shop", "", "f")))
+def test_a_marker_is_read_from_its_key_and_from_its_card(identifier: str, marker: Marker) -> None:
+    """Both kinds, under any name."""
+    name = encode_id(identifier)
+    key = marker_key("ns/a/", name, marker.text)
+    assert parse_marker(key, "ns/a/") == (name, marker)
+    assert parse_marker(key, "") is None
+    assert Marker.parse(marker.text) == marker
+    assert len(key.rpartition("/")[2]) < 200
+
+
+@given(identifiers, marks, identifiers, marks)
+def test_the_keys_of_markers_are_in_the_order_of_their_times(one: str, left: Marker, two: str, right: Marker) -> None:
+    """The newest first; those of early versions behind all others of their day."""
+    keys = [marker_key("", encode_id(name), mark.text) for name, mark in ((one, left), (two, right))]
+    if left.ms != right.ms:
+        assert (keys[0] < keys[1]) == (left.ms > right.ms)
+    assert (recent_until("", right.ms) < keys[0]) == (left.ms <= right.ms)
+    old = marker_key("", encode_id(two), early(right).text)
+    assert (keys[0] < old) == (left.ms // DAY_MS >= right.ms // DAY_MS)
+
+
+@given(st.text("0123456789abcdef./=!") | st.text())
+def test_texts_that_are_no_marker_are_none(text: str) -> None:
+    """In cards and below `recent/`; whatever a card names has a key, so that it can be deleted."""
+    parsed = Marker.parse(text)
+    assert parsed is None or parsed.ms >= 0
+    found = parse_marker(f"recent/{text}", "")
+    assert found is None or found[1].ms >= 0
+    assert marker_key("", "s", text).startswith("recent/")

@@ -17,12 +17,17 @@ from tests.session.faults import Meeting, OneFault, latest_write
 import treering
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.format.paths import SessionKeys
+from treering.format.register import encode_latest
 from treering.ids import now_ms
+from treering.journal import marker
+from treering.journal.register import LatestRegister
 from treering.session import upkeep
 from treering.session.verbs import notes
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Delete, Put
 from treering.storage.run import run
 from treering.store.place import Place
 
@@ -253,9 +258,13 @@ def test_an_asynchronous_session_is_listed_alike() -> None:
 
 def written(folder: Path, session: str, *, card: int, log: int) -> None:
     """Pretend that marker and card, and the log, of a session were written at these seconds."""
+    driver, keys = LocalDriver(folder), SessionKeys("", session, appends=True)
+    there = run(LatestRegister(keys).read(), driver)
+    assert there.value is not None
+    marked = marker.first_marked(there.value.card, now_ms=card * 1000, unique="0")
+    driver.execute((Put(keys.marker(marked.marker), b""), Delete((keys.marker(there.value.card.marker),))))
+    driver.execute((Put(keys.latest, encode_latest(marked, there.value.lines), expect=there.version),))
     os.utime(folder / f"latest/{session}.jsonl.zst", (card, card))
-    (marker,) = folder.glob(f"recent/*/{session}=.*")
-    os.utime(marker, (card, card))
     os.utime(folder / f"sessions/{session}/tail.jsonl", (log, log))
 
 

@@ -28,7 +28,7 @@ print(*(name for name in sys.modules if name.startswith("treering.") and name.co
 """
 """Run some schedules of each kind, and name the modules in folders of the package."""
 
-ARGUMENTS = ("2000", "--kind", "store")  # the mutant is caught after some batches
+ARGUMENTS = ("2000", "--kind", "store", "--first", "700")  # the mutant is caught after some batches
 
 
 def test_a_broken_promise_is_told_in_fewer_steps_by_any_number_of_processes() -> None:

@@ -46,7 +46,7 @@ _LOG_SUFFIX: Final = ".jsonl"
 _TAILS: Final = (f"tail{_LOG_SUFFIX}", f"tail{_SUFFIX}")
 _HASHED: Final = "=h"  # no escape: `h` is no hex digit
 _MARKER: Final = "=."  # no escape, either: so it ends the name of the session
-_LAST_DAY: Final = 99_999  # since 1970, in the year 2243; counted down from there, the newest day comes first
+_LAST_MS: Final = 100_000 * DAY_MS - 1  # since 1970, in the year 2243; times are counted down from there
 _PARCEL_SUFFIX: Final = "=.zst"  # no encoded name ends like that, so a disk can hold both parcels `a` and `a/b`
 
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -60,7 +60,10 @@ _hashed = f"{_HASHED}[0-9a-f]{{64}}"
 _segment = r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst"
 _chunk = r"([0-9a-f]{32})-([0-9]{4,})\.jsonl(?:\.zst)?"
 _marked = r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)"
-_marker = r"([0-9]{5})/([^/]+)=\.([0-9a-f]{4}|)\.([0-9a-f]{4}|)\.([0-9a-z]+)"
+_marker_time = r"([0-9]{8})\."
+_marker_end = r"([0-9a-f]{4}|)\.([0-9a-f]{4}|)\.([0-9a-z]+)"
+_marker = rf"([0-9]{{5}})/(?:!{_marker_time})?([^/]+)=\.{_marker_end}"
+_marker_text = rf"([0-9]{{5}})/(?:{_marker_time})?{_marker_end}"
 
 
 @lru_cache(maxsize=1024)  # every request of a session asks for the same few names
@@ -298,25 +301,35 @@ def parse_chunk(key: str) -> ChunkName | None:
 class Marker(msgspec.Struct, frozen=True):
     """The parts of a marker's key without the session. Names are never used twice."""
 
-    day: int
-    """Day on which the session was active: full days since 1970, by the writer's clock."""
+    ms: int
+    """When the session was active, in milliseconds since 1970 by the writer's clock."""
     project: str
     """See `hint_of`."""
     folder: str
     unique: str
     """Random."""
+    timed: bool = True
+    """The key has the time; keys of early versions only have the day, and `ms` is the beginning of that."""
 
     @classmethod
     def of(cls, ms: int, project: str, folder: str, unique: str) -> "Marker":
         """Return the marker of a moment, in milliseconds since 1970."""
-        return cls(min(max(0, ms // DAY_MS), _LAST_DAY), hint_of(project), hint_of(folder), unique)
+        return cls(min(max(0, ms), _LAST_MS), hint_of(project), hint_of(folder), unique)
+
+    @classmethod
+    def parse(cls, text: str) -> "Marker | None":
+        """Return the marker that a card stores as `text`; None for any other text."""
+        match = re.fullmatch(_marker_text, text)
+        return cls(_ms_of(match[1], match[2]), match[3], match[4], match[5], match[2] is not None) if match else None
 
     @property
     def text(self) -> str:
         """The marker as a card stores it."""
-        return f"{_day_name(self.day)}/{self.project}.{self.folder}.{self.unique}"
+        day, time = _names_of(self.ms)
+        return f"{day}/{f'{time}.' if self.timed else ''}{self.project}.{self.folder}.{self.unique}"
 
 
+@lru_cache(maxsize=64)  # a list asks for that of the same text for each marker
 def hint_of(text: str) -> str:
     """Return 4 hex digits that differ for most other projects or folders; empty for empty text.
 
@@ -325,18 +338,34 @@ def hint_of(text: str) -> str:
     return f"{crc32(text.encode('utf-8', 'surrogatepass')) & 0xFFFF:04x}" if text else ""
 
 
-def _day_name(day: int) -> str:
-    return f"{_LAST_DAY - day:05d}"
+def _names_of(ms: int) -> tuple[str, str]:
+    """The day and the time of day as keys have them; both are counted down, so that the newest key is the first."""
+    day, rest = divmod(_LAST_MS - ms, DAY_MS)
+    return f"{day:05d}", f"{rest:08d}"
 
 
-def recent_folder(prefix: str, day: int | None = None) -> str:
-    """Return the key prefix of the markers of a namespace, or of a day there."""
-    return f"{prefix}{RECENT}" if day is None else f"{prefix}{RECENT}{_day_name(day)}/"
+def _ms_of(day: str, time: str | None) -> int:
+    """The time that `_names_of` named; without a time of day, the beginning of the day."""
+    return max(0, _LAST_MS - int(day) * DAY_MS - (DAY_MS - 1 if time is None else int(time)))
+
+
+def recent_folder(prefix: str) -> str:
+    """Return the key prefix of the markers of a namespace."""
+    return f"{prefix}{RECENT}"
+
+
+def recent_until(prefix: str, ms: int) -> str:
+    """Return the key behind which the keys of the markers of a moment begin, and then those of all before it."""
+    day, time = _names_of(min(max(0, ms), _LAST_MS))
+    return f"{prefix}{RECENT}{day}/!{time}"
 
 
 def marker_key(prefix: str, session: str, text: str) -> str:
     """Return the key of a marker of the session with this encoded name; see `Marker.text`."""
     day, _, rest = text.partition("/")
+    if rest.count(".") == 3:  # with a time; no name of a session begins with `!` or anything below it
+        time, _, rest = rest.partition(".")
+        session = f"!{time}.{session}"
     return f"{prefix}{RECENT}{day}/{session}{_MARKER}{rest}"
 
 
@@ -356,7 +385,7 @@ def parse_marker(key: str, prefix: str) -> tuple[str, Marker] | None:
     start = prefix + RECENT
     if not key.startswith(start) or (match := _marker_pattern().fullmatch(key, len(start))) is None:
         return None
-    return match[2], Marker(_LAST_DAY - int(match[1]), match[3], match[4], match[5])
+    return match[3], Marker(_ms_of(match[1], match[2]), match[4], match[5], match[6], match[2] is not None)
 
 
 class SessionKeys(msgspec.Struct, frozen=True, dict=True):

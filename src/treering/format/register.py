@@ -183,8 +183,6 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """Greatest of our ids in the session; new ids are made greater."""
     marker: str = ""
     """The session's marker for lists, see `paths.Marker.text`; empty if an older version wrote the card."""
-    marked: int = 0
-    """When the marker was last written, in milliseconds since 1970."""
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
     """Further facts, kept by writers that do not know them."""
     erased: tuple[tuple[int, int], ...] = ()

@@ -1,6 +1,6 @@
-"""Keep a marker of each session: an empty object whose key contains the day on which the session was active.
+"""Keep a marker of each session: an empty object whose key contains the time at which the session was active.
 
-Lists read the keys of a few days where they would otherwise read every card.
+Lists read the first keys, which are the newest, where they would otherwise read every card.
 
 Rule 1: a marker is durable before the `latest` that names it. So each session that is not deleted has a marker,
 whichever process was killed.
@@ -22,7 +22,7 @@ from treering.storage.requests import Delete, Put, Steps, Written
 from treering.storage.run import ask
 
 MARKED_MS_MAX = 600_000
-"""After that time the next `latest` writes its marker again, so that lists show the sessions of a day in order."""
+"""After that time the next `latest` names a newer marker, so that lists show the sessions of a day in order."""
 
 
 def first_marked(card: Card, *, now_ms: int, unique: str) -> Card:
@@ -33,36 +33,30 @@ def first_marked(card: Card, *, now_ms: int, unique: str) -> Card:
         now_ms: When the session was active, in milliseconds since 1970.
         unique: Random lower-case letters and digits, never used again.
     """
-    return replace(card, marker=Marker.of(now_ms, card.project, card.cwd, unique).text, marked=now_ms)
+    return replace(card, marker=Marker.of(now_ms, card.project, card.cwd, unique).text)
 
 
 def marked(card: Card, old: Card, *, now_ms: int, unique: str) -> Card:
     """Return a card that names the marker of the card that it replaces or, if that is due, a newer one.
 
-    A newer marker is due every `MARKED_MS_MAX`, and when the project or folder changes. On the same day and for the
-    same place the marker keeps its name, and is written again.
+    A newer marker is due every `MARKED_MS_MAX`, and when the project or folder changes.
     """
-    fresh = first_marked(card, now_ms=now_ms, unique=unique)
-    same_place = _place_of(old.marker) == _place_of(fresh.marker)
-    if same_place and 0 <= now_ms - old.marked < MARKED_MS_MAX:
-        return replace(card, marker=old.marker, marked=old.marked)
-    if same_place and _day_of(old.marker) == _day_of(fresh.marker):
-        return replace(fresh, marker=old.marker)
-    return fresh
+    fresh, there = Marker.of(now_ms, card.project, card.cwd, unique), Marker.parse(old.marker)
+    same_place = there is not None and (there.project, there.folder) == (fresh.project, fresh.folder)
+    if there is not None and same_place and 0 <= fresh.ms - there.ms < MARKED_MS_MAX:
+        return replace(card, marker=old.marker)
+    return replace(card, marker=fresh.text)
 
 
 def moved(card: Card, old: Card, *, unique: str) -> Card:
-    """Return a card that names the marker of `old`, or a new marker of that day if its project or folder changed."""
-    return marked(card, old, now_ms=old.marked, unique=unique) if old.marker else card
+    """Return a card that names the marker of `old`, or a new one of that time if its project or folder changed."""
+    return marked(card, old, now_ms=marked_ms(old), unique=unique) if old.marker else card
 
 
-def _day_of(marker: str) -> str:
-    return marker.partition("/")[0]
-
-
-def _place_of(marker: str) -> str:
-    """The part of a marker's name with the hints of project and folder; empty if there is no marker."""
-    return marker.partition("/")[2].rpartition(".")[0]
+def marked_ms(card: Card) -> int:
+    """When the session of a card was active, as its marker says, in milliseconds since 1970; else as the card says."""
+    marker = Marker.parse(card.marker)
+    return card.updated if marker is None else marker.ms
 
 
 def renew(keys: SessionKeys, *, now_ms: int, unique: Callable[[], str]) -> Steps[bool]:
@@ -104,12 +98,12 @@ def put_of(keys: SessionKeys, card: Card) -> Put:
 
 
 def put(keys: SessionKeys, card: Card, old: Card) -> Steps[None]:
-    """Write the marker of a card that is about to replace `old`, unless it names the same marker and time.
+    """Write the marker of a card that is about to replace `old`, unless both name the same one.
 
     Raises:
         UnavailableError: The store did not answer; `latest` must not be replaced.
     """
-    if (card.marker, card.marked) != (old.marker, old.marked):
+    if card.marker != old.marker:
         yield from ask(put_of(keys, card), Written)
 
 

@@ -85,7 +85,7 @@ def _latest(moment: Moment) -> Latest:
     )
     # A repeated run writes the same marker, so that a killed run leaves no extra one.
     unique = view.latest.card.write if _is_plain.fullmatch(view.latest.card.write) else new_nonce()
-    return Latest(card=marker.first_marked(card, now_ms=card.marked or card.updated, unique=unique), lines=lines)
+    return Latest(card=marker.first_marked(card, now_ms=marker.marked_ms(card), unique=unique), lines=lines)
 
 
 class Mirror:
@@ -327,7 +327,7 @@ _REPLACE = "look what happened; pass --delete (`delete=True`) to let the backup 
 
 def _told_by(card: Card) -> Card:
     """The fields of a card that depend only on the records."""
-    return msgspec.structs.replace(card, write="", updated=0, lines=0, marker="", marked=0)
+    return msgspec.structs.replace(card, write="", updated=0, lines=0, marker="")
 
 
 def _identity(line: bytes) -> tuple[str, str]:

@@ -98,7 +98,7 @@ class _Part:
         """Reindex this namespace."""
         markers = yield from list_markers(self._prefix)
         entries = yield from card_entries(self._prefix)
-        listings = [Listing(entry, self._prefix) for entry in reversed(entries)]  # a day is in the order of writing
+        listings = [Listing(entry, self._prefix) for entry in entries]
         done = Reindexed()
         for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
             part = listings[start : start + CARDS_AT_ONCE_MAX]
@@ -180,6 +180,6 @@ def _active_ms(listing: Listing, read: Read) -> int:
 
 
 def _marker_of(listing: Listing, read: Read) -> str:
-    """The marker that a card names or, if an older version wrote it or it cannot be read, one of the same day."""
+    """The marker that a card names or, if an older version wrote it or it cannot be read, one of that time."""
     info = read.info
     return read.marker or Marker.of(_active_ms(listing, read), info.project, info.cwd, new_nonce()).text

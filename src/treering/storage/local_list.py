@@ -19,36 +19,41 @@ def list_folder(root: str, request: List) -> Listed:
     except (FileNotFoundError, NotADirectoryError):
         return Listed((), more=False)
     try:
-        entries = tuple(islice(_entries(folder, request.prefix, request.after), limit + 1))
+        entries = tuple(islice(_entries(folder, request.prefix, request), limit + 1))
     finally:
         os.close(folder)
     return Listed(entries[:limit], more=len(entries) > limit)
 
 
-def _entries(folder: int, prefix: str, after: str) -> Iterator[Entry]:
-    """Yield the files below an open folder whose keys are greater than `after`, in order."""
+def _entries(folder: int, prefix: str, request: List) -> Iterator[Entry]:
+    """Yield the files below an open folder whose keys are greater than `request.after`, in order."""
+    after = request.after
     # The name in this folder that `after` contains: a file, or a folder that may hold further keys.
     start = after[len(prefix) :] if after.startswith(prefix) else ""
     start = start[: start.find("/") + 1] or start
     with os.scandir(folder) as found:
         # A folder is sorted by its name with the slash, as the keys below it sort among their neighbours.
         names = [entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found]
-    for name in sorted([name for name in names if name >= start and _is_visible(name)]):
+    for name in sorted([name for name in names if name >= start]):
         key = prefix + name
+        if not _is_visible(name):  # asked here, as few of the names may be wanted
+            continue
         if name.endswith("/"):
-            yield from _entries_below(folder, name, key, after)
+            yield from _entries_below(folder, name, key, request)
+        elif key > after and request.names_only:
+            yield Entry(key, 0, 0)
         elif key > after and (entry := _entry(folder, name, key)) is not None:
             yield entry
 
 
-def _entries_below(folder: int, name: str, prefix: str, after: str) -> Iterator[Entry]:
+def _entries_below(folder: int, name: str, prefix: str, request: List) -> Iterator[Entry]:
     """Yield the files below a folder that stands in an open folder; none if it was removed since its name was read."""
     try:
         inner = local_disk.open_folder_in(folder, name[:-1])
     except FileNotFoundError:
         return
     try:
-        yield from _entries(inner, prefix, after)
+        yield from _entries(inner, prefix, request)
     finally:
         os.close(inner)
 

@@ -75,6 +75,8 @@ class List(msgspec.Struct, frozen=True):
     """Only keys greater than this one."""
     limit: int = LIST_KEYS_MAX
     """At least 1; an answer never has more than `LIST_KEYS_MAX` entries."""
+    names_only: bool = False
+    """Sizes and times are not needed: where each of them costs a system call, they may be 0."""
 
 
 class Delete(msgspec.Struct, frozen=True):

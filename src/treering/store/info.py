@@ -62,7 +62,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     def may_fit(self, marker: Marker) -> bool:
         """Whether a session may be wanted, judged by its marker: false for nearly all other projects and folders."""
-        # Not as in `fits`: this is asked of each of the thousands of markers of a day.
+        # Not as in `fits`: this is asked of each of thousands of markers.
         return (self.project is None or hint_of(self.project) == marker.project) and (
             self.cwd is None or hint_of(self.cwd) == marker.folder
         )

@@ -1,8 +1,7 @@
-"""Pages of sessions by their markers: the keys of the days that are shown, and one ranged GET for each row shown.
+"""Pages of sessions by their markers: the first keys of a folder, and one ranged GET for each row shown.
 
-Markers are ordered by their day. Within a day the time at which the store got the marker counts, which lags behind the
-session by `LAG_MS_MAX` at most. On a local disk the time of the log is exact; it is read for all rows whose order it
-may change.
+The keys of markers are in the order of their times, the newest first, and these lag behind the session by `LAG_MS_MAX`
+at most. On a local disk the time of the log is exact; it is read for all rows whose order it may change.
 
 Rule 1: markers are trusted where `recent.json` says that each session has one. Else all cards are listed.
 Rule 2: a marker counts if the card names it. Other markers were left by a kill, or are about to be deleted.
@@ -12,14 +11,14 @@ card names a marker that was not met, and the session's old place in the list co
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, islice, takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from treering.format.paths import (
-    DAY_MS,
     LATEST,
     NAMESPACES,
     Marker,
@@ -28,6 +27,7 @@ from treering.format.paths import (
     parse_marker,
     recent_complete,
     recent_folder,
+    recent_until,
 )
 from treering.ids import now_ms, time_text
 from treering.journal.marker import MARKED_MS_MAX
@@ -41,9 +41,9 @@ from treering.store.inventory import prefixes
 
 LAG_MS_MAX = MARKED_MS_MAX + CARD_LAG_MS_MAX
 """A marker is written with a card, and a card is written this long after a record at most."""
-_DISK_KEYS = 64  # limit of the first LIST: on a disk each key costs a system call, and few are shown
+_DISK_KEYS = 64  # limit of the first LIST: a disk sorts a whole folder for each, and few are shown
 _LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
-_cursor = re.compile(r"([0-9]+)-([0-9]+)-(.+)")
+_cursor = re.compile(r"([0-9]+)-(.+)")
 
 
 class Marked(NamedTuple):
@@ -53,49 +53,37 @@ class Marked(NamedTuple):
     session: str
     """The encoded name."""
     listing: Listing
+    """Where the card is; as long as that was not read, its time is that of the marker."""
 
     def active_ms_max(self, *, exact: bool) -> int:
         """The latest time at which the session may have been active; `exact`: the time of its log was read."""
-        if exact:
-            return self.listing.active_ms
-        return min(self.listing.active_ms, (self.marker.day + 1) * DAY_MS) + LAG_MS_MAX
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the marker was written after its day."""
-        return self.listing.card.modified_ms >= (self.marker.day + 1) * DAY_MS
+        return self.listing.active_ms if exact else self.marker.ms + LAG_MS_MAX
 
     @property
     def order(self) -> tuple[int, str]:
-        """A key that sorts the markers of a day, those of the most recently active sessions first.
+        """A key that sorts markers, those of the most recently active sessions first.
 
         A log that is younger than the marker allows was left by a kill. It counts as no younger: otherwise it might
         belong on a page that was shown before the time of the log was read.
         """
-        active_ms = min(self.listing.active_ms, self.listing.card.modified_ms + LAG_MS_MAX)
-        return -active_ms, self.listing.card.key
+        return -min(self.listing.active_ms, self.marker.ms + LAG_MS_MAX), self.listing.card.key
 
 
 class _Cursor(NamedTuple):
-    """The place where the page before ended."""
+    """The place where the page before ended: the `order` of its last marker."""
 
-    day: int
-    order: tuple[int, str]
-
-    @classmethod
-    def at(cls, marked: Marked) -> _Cursor:
-        """Return the place of a marker."""
-        return cls(marked.marker.day, marked.order)
+    minus_ms: int
+    key: str
 
     @classmethod
     def of(cls, text: str) -> _Cursor | None:
         """Parse a cursor; None for one of a list of cards."""
         match = _cursor.fullmatch(text)
-        return cls(int(match[1]), (-int(match[2]), match[3])) if match else None
+        return cls(-int(match[1]), match[2]) if match else None
 
     @property
     def text(self) -> str:
-        return f"{self.day}-{-self.order[0]}-{self.order[1]}"
+        return f"{-self.minus_ms}-{self.key}"
 
 
 def list_page(
@@ -116,28 +104,20 @@ def list_page(
     if after is None or cursor is not None:
         walk = yield from _begin(prefix, appends=appends, cursor=cursor, wanted=wanted, below=below)
     if walk is None:
-        start = cursor.order[1] if cursor is not None else after
+        start = cursor.key if cursor is not None else after
         return (
             yield from catalogue.list_sessions(
                 prefix, appends=appends, limit=limit, after=start, wanted=wanted.test, below=below
             )
         )
-    rows: list[tuple[Marked, SessionInfo]] = []
+    rows: list[SessionInfo] = []
     end = cursor
     while len(rows) < limit and (part := (yield from walk.take(_count(wanted, limit - len(rows))))):
-        found = yield from walk.read(part)
-        left = limit - len(rows)
-        rows += found[:left]
-        end = _Cursor.at(found[left - 1][0] if len(found) >= left else part[-1])
+        found = (yield from walk.read(part))[: limit - len(rows)]
+        rows += [row for _, row in found]
+        end = _Cursor(*(found[-1][0] if len(rows) == limit else part[-1]).order)
     more = walk.has_more or (end is not None and end != walk.cursor)
-    return Sessions(rows=tuple(_by_activity(rows)), after=end.text if more and end is not None else None)
-
-
-def _by_activity(found: Sequence[tuple[Marked, SessionInfo]]) -> Iterator[SessionInfo]:
-    """The rows of a page. Markers written after their day, as by imports, are sorted by the times in the cards."""
-    for day, same in groupby(found, key=lambda pair: pair[0].marker.day if pair[0].is_late else None):
-        rows = [row for _, row in same]
-        yield from rows if day is None else sorted(rows, key=lambda row: -row.updated_ms)
+    return Sessions(rows=tuple(rows), after=end.text if more and end is not None else None)
 
 
 def _count(wanted: Wanted, left: int) -> int:
@@ -191,14 +171,15 @@ def _complete_put(prefix: str) -> Put:
 def _begin(prefix: str, *, appends: bool, cursor: _Cursor | None, wanted: Wanted, below: bool) -> Steps[_Walk | None]:
     """Begin to list markers; None if they cannot be trusted (rule 1)."""
     parts = (yield from prefixes(prefix, appends=appends)) if below else [prefix]
-    days = _Days(parts, start=cursor.day if cursor is not None else None, on_disk=appends)
+    start_ms = -cursor.minus_ms if cursor is not None else None
+    markers = _Markers(parts, wanted, start_ms=start_ms, on_disk=appends)
     asked = _complete_gets(prefix)
-    first = days.requests()
+    first = markers.requests()
     answers = yield (*asked, *first)
     if not _says_complete(answers[: len(asked)]):
         return None
-    days.take(first, answers[len(asked) :])
-    return _Walk(days, cursor=cursor, wanted=wanted, on_disk=appends)
+    markers.take(first, answers[len(asked) :])
+    return _Walk(markers, wanted, cursor=cursor, on_disk=appends)
 
 
 def _complete_gets(prefix: str) -> tuple[Get, ...]:
@@ -216,80 +197,93 @@ def _says_complete(answers: Sequence[Answer]) -> bool:
 class _Folder:
     """The markers of a namespace that were listed so far."""
 
-    def __init__(self, prefix: str, start: int | None) -> None:
+    def __init__(self, prefix: str, start: str) -> None:
         self.prefix = prefix
-        self.reached = recent_folder(prefix, start) if start is not None else ""
-        """All keys up to this one were listed."""
-        self.more = True
+        self.start = self.reached = start
+        """All keys from `start` up to `reached` were listed."""
+        self.ms_max: float = math.inf
+        """The latest time that a marker which is not listed yet may have."""
         self.found: deque[Marked] = deque()
+        """Markers that were not taken yet, in the order of their keys."""
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be further markers to list."""
+        return self.ms_max >= 0
 
 
-class _Days:
-    """Lists markers of some namespaces, day by day, the newest first.
+class _Markers:
+    """Lists the markers of some namespaces, the newest first.
 
     Args:
         parts: The prefixes of the namespaces.
-        start: The day to begin with.
+        wanted: Leaves out the markers of most other sessions.
+        start_ms: The time to begin with, if not the latest.
         on_disk: List few keys at first.
     """
 
-    def __init__(self, parts: Sequence[str], *, start: int | None, on_disk: bool) -> None:
-        self._folders = {prefix: _Folder(prefix, start) for prefix in parts}
+    def __init__(self, parts: Sequence[str], wanted: Wanted, *, start_ms: int | None, on_disk: bool) -> None:
+        starts = {prefix: recent_until(prefix, start_ms) if start_ms is not None else "" for prefix in parts}
+        self._folders = {recent_folder(prefix): _Folder(prefix, start) for prefix, start in starts.items()}
+        self._wanted = wanted
         self._limit = _DISK_KEYS if on_disk else LIST_KEYS_MAX
-        self.start = start
         self.met: set[str] = set()
-        """The keys of all markers that were listed."""
+        """The keys of the markers that were listed and may be wanted."""
 
     @property
-    def has_more(self) -> bool:
-        """Whether there may be another day with markers."""
-        return any(folder.found or folder.more for folder in self._folders.values())
+    def ms_max(self) -> float:
+        """The latest time of the markers that were not returned yet; below 0 after the last one."""
+        return max(self._found_ms, *(folder.ms_max for folder in self._folders.values()))
+
+    @property
+    def _found_ms(self) -> int:
+        return max((folder.found[0].marker.ms for folder in self._folders.values() if folder.found), default=-1)
 
     def next(self) -> Steps[list[Marked]]:
-        """The markers of the next day; empty after the last one."""
-        while requests := self.requests():
+        """The next markers, sorted by their times; empty after the last one."""
+        while True:
+            listed_ms = max(folder.ms_max for folder in self._folders.values())
+            found = [marked for folder in self._folders.values() for marked in _newer(folder.found, listed_ms)]
+            if found or not (requests := self.requests()):
+                return sorted(found, key=lambda marked: marked.order)
             self.take(requests, (yield requests))
-        day = self._day()
-        return [marked for folder in self._folders.values() for marked in self._taken(folder, day)]
-
-    def _day(self) -> int:
-        return max((folder.found[0].marker.day for folder in self._folders.values() if folder.found), default=-1)
-
-    def _taken(self, folder: _Folder, day: int) -> list[Marked]:
-        taken = []
-        while folder.found and folder.found[0].marker.day == day:
-            taken.append(folder.found.popleft())
-        return taken
 
     def requests(self) -> tuple[List, ...]:
-        """The LISTs that are needed to know the whole next day."""
-        day = self._day()
+        """The LISTs that are needed to know which marker is the next one."""
+        found_ms = self._found_ms
         return tuple(
-            List(recent_folder(folder.prefix), after=folder.reached, limit=self._limit)
-            for folder in self._folders.values()
-            if folder.more and (not folder.found or folder.found[-1].marker.day >= day)
+            List(name, after=folder.reached, limit=self._limit, names_only=True)
+            for name, folder in self._folders.items()
+            if folder.more and folder.ms_max >= found_ms
         )[:_LISTS_AT_ONCE]
 
     def take(self, requests: Sequence[List], answers: Sequence[Answer]) -> None:
         """Take the answers to `requests`."""
-        folders = {recent_folder(prefix): folder for prefix, folder in self._folders.items()}
         for request, answer in zip(requests, answers, strict=True):
-            listed, folder = checked(answer, Listed), folders[request.prefix]
-            folder.more = listed.more
-            self._limit = LIST_KEYS_MAX
+            listed, folder = checked(answer, Listed), self._folders[request.prefix]
             for entry in listed.entries:
                 folder.reached = entry.key
                 if (parsed := parse_marker(entry.key, folder.prefix)) is not None:
                     session, marker = parsed
-                    card = Entry(latest_key(folder.prefix, session), 0, entry.modified_ms)
-                    folder.found.append(Marked(marker, session, Listing(card, folder.prefix)))
-                    self.met.add(entry.key)
+                    folder.ms_max = marker.ms
+                    if self._wanted.may_fit(marker):
+                        card = Entry(latest_key(folder.prefix, session), 0, marker.ms)
+                        folder.found.append(Marked(marker, session, Listing(card, folder.prefix)))
+                        self.met.add(entry.key)
+            if not listed.more:
+                folder.ms_max = -1
+        self._limit = min(LIST_KEYS_MAX, 8 * self._limit)
 
     def has_passed(self, prefix: str, key: str) -> bool:
         """Whether a marker that was not met cannot be met any more: its key is in a part that was read already."""
-        folder = self._folders[prefix]
-        behind_start = self.start is None or key > recent_folder(prefix, self.start)
-        return behind_start and (not folder.more or key <= folder.reached)
+        folder = self._folders[recent_folder(prefix)]
+        return key > folder.start and (not folder.more or key <= folder.reached)
+
+
+def _newer(found: deque[Marked], ms: float) -> Iterator[Marked]:
+    """Take the first markers, those that are newer than `ms`."""
+    while found and found[0].marker.ms > ms:
+        yield found.popleft()
 
 
 def _asked(ask_all: Callable[[list[Listing]], Steps[list[Listing]]], part: Sequence[Marked]) -> Steps[list[Marked]]:
@@ -301,15 +295,15 @@ def _asked(ask_all: Callable[[list[Listing]], Steps[list[Listing]]], part: Seque
 class _Walk:
     """Goes through sessions in the order of their activity."""
 
-    def __init__(self, days: _Days, *, cursor: _Cursor | None, wanted: Wanted, on_disk: bool) -> None:
-        self._days = days
-        self._after = cursor
+    def __init__(self, markers: _Markers, wanted: Wanted, *, cursor: _Cursor | None, on_disk: bool) -> None:
+        self._markers = markers
         self._wanted = wanted
+        self._after = cursor
         self._on_disk = on_disk
         self._waiting: list[Marked] = []
-        """Markers of this day in the order of the store; the times of logs may change it."""
+        """Markers in the order of their times; the times of logs may change it."""
         self._ready: list[Marked] = []
-        """Markers of this day in their final order."""
+        """Markers in their final order."""
         self._shown: set[tuple[str, str]] = set()
         self.cursor = cursor
         """The place that the walk has reached."""
@@ -317,31 +311,18 @@ class _Walk:
     @property
     def has_more(self) -> bool:
         """Whether there may be another session."""
-        return bool(self._ready or self._waiting) or self._days.has_more
+        return bool(self._ready or self._waiting) or self._markers.ms_max >= 0
 
     def take(self, count: int) -> Steps[list[Marked]]:
         """The next markers, `count` at most; empty after the last one."""
-        part: list[Marked] = []
-        while len(part) < count:
-            yield from self._make_ready(count - len(part))
-            part, self._ready = part + self._ready[: count - len(part)], self._ready[count - len(part) :]
-            if len(part) < count and not self._ready and not self._waiting:
-                found = yield from self._days.next()
-                if not found:
-                    break
-                self._waiting = sorted(filter(self._may_show, found), key=lambda marked: marked.order)
+        yield from self._make_ready(count)
+        part, self._ready = self._ready[:count], self._ready[count:]
         if part:
-            self.cursor = _Cursor.at(part[-1])
+            self.cursor = _Cursor(*part[-1].order)
         return part
-
-    def _may_show(self, marked: Marked) -> bool:
-        return (self._is_behind(marked) or self._on_disk) and self._wanted.may_fit(marked.marker)
 
     def _make_ready(self, count: int) -> Steps[None]:
         """Sort the next `count` markers. On a disk, logs are read until no other marker can come before these."""
-        if not self._on_disk:
-            self._ready, self._waiting = self._ready + self._waiting, []
-            return
         while True:
             if unread := [marked for marked in self._ready[:count] if marked.listing.unread]:
                 rest = [marked for marked in self._ready[:count] if not marked.listing.unread]
@@ -349,7 +330,10 @@ class _Walk:
                 read = yield from _asked(with_heads, unread)
             elif next_ones := self._may_precede(count):
                 self._waiting = self._waiting[len(next_ones) :]
-                read = yield from self._ask_logs(next_ones)
+                read = (yield from self._ask_logs(next_ones)) if self._on_disk else next_ones
+            elif not self._waiting and self._markers.ms_max >= self._least_ms(count):
+                self._waiting = yield from self._markers.next()
+                continue
             else:
                 return
             self._ready = sorted([*self._ready, *filter(self._is_behind, read)], key=lambda marked: marked.order)
@@ -364,13 +348,19 @@ class _Walk:
         """The first waiting markers, as far as they may come before the last one to be shown."""
         if len(self._ready) < count:
             return self._waiting[:count]
-        last_ms = -self._ready[count - 1].order[0]
-        places = takewhile(lambda marked: marked.listing.card.modified_ms + LAG_MS_MAX >= last_ms, self._waiting)
+        least_ms = self._least_ms(count)
+        places = takewhile(lambda marked: marked.marker.ms >= least_ms, self._waiting)
         return list(islice(places, LIST_KEYS_MAX))
+
+    def _least_ms(self, count: int) -> int:
+        """The time before which no marker can come before the last one of the next `count`."""
+        if len(self._ready) < count:
+            return 0
+        return -self._ready[count - 1].order[0] - (LAG_MS_MAX if self._on_disk else 0)
 
     def _is_behind(self, marked: Marked) -> bool:
         """Whether a marker was not shown before."""
-        return self._after is None or (-marked.marker.day, marked.order) > (-self._after.day, self._after.order)
+        return self._after is None or marked.order > self._after
 
     def read(self, part: Sequence[Marked]) -> Steps[list[tuple[Marked, SessionInfo]]]:
         """The rows of the markers that count and whose sessions are wanted."""
@@ -390,4 +380,4 @@ class _Walk:
         if not read.marker or read.marker == marked.marker.text:  # rule: count-what-is-named
             return True
         key = marker_key(prefix, marked.session, read.marker)
-        return key not in self._days.met and self._days.has_passed(prefix, key)  # rule: count-what-moved
+        return key not in self._markers.met and self._markers.has_passed(prefix, key)  # rule: count-what-moved
