@@ -187,12 +187,12 @@ marks = st.builds(Marker.of, times, places, places, st.text("0123456789abcdef", 
 
 def early(marker: Marker) -> Marker:
     """The marker that an early version would have made."""
-    return msgspec.structs.replace(marker, ms=marker.ms // DAY_MS * DAY_MS, timed=False)
+    return msgspec.structs.replace(marker, ms=marker.ms // DAY_MS * DAY_MS + DAY_MS - 1, timed=False)
 
 
 @given(identifiers | tricky.map("".join), marks | marks.map(early))
 @example("12345678.a", Marker.of(0, "", "", "0"))
-@example("-", early(Marker.of(5 * DAY_MS - 1, "shop", "", "f")))
+@example("-", early(Marker.of(5 * DAY_MS, "shop", "", "f")))
 def test_a_marker_is_read_from_its_key_and_from_its_card(identifier: str, marker: Marker) -> None:
     """Both kinds, under any name."""
     name = encode_id(identifier)
@@ -204,14 +204,19 @@ def test_a_marker_is_read_from_its_key_and_from_its_card(identifier: str, marker
 
 
 @given(identifiers, marks, identifiers, marks)
+@example("a", Marker.of(DAY_MS - 1, "", "", "0"), "zz", Marker.of(DAY_MS - 1, "", "", "0"))
+@example("a", Marker.of(10**15, "", "", "0"), "zz", Marker.of(10**15, "", "", "0"))
+@example("a", Marker.of(DAY_MS, "", "", "0"), "zz", Marker.of(DAY_MS - 1, "", "", "0"))
 def test_the_keys_of_markers_are_in_the_order_of_their_times(one: str, left: Marker, two: str, right: Marker) -> None:
-    """The newest first; those of early versions behind all others of their day."""
+    """The newest first; those of early versions before all others of their day."""
     keys = [marker_key("", encode_id(name), mark.text) for name, mark in ((one, left), (two, right))]
     if left.ms != right.ms:
         assert (keys[0] < keys[1]) == (left.ms > right.ms)
     assert (recent_until("", right.ms) < keys[0]) == (left.ms <= right.ms)
     old = marker_key("", encode_id(two), early(right).text)
-    assert (keys[0] < old) == (left.ms // DAY_MS >= right.ms // DAY_MS)
+    assert (recent_until("", left.ms) < old) == (early(right).ms <= left.ms)
+    assert recent_until("", 10**15) < min(keys)
+    assert (keys[0] < old) == (left.ms // DAY_MS > right.ms // DAY_MS)
 
 
 @given(st.text("0123456789abcdef./=!") | st.text())
@@ -220,5 +225,5 @@ def test_texts_that_are_no_marker_are_none(text: str) -> None:
     parsed = Marker.parse(text)
     assert parsed is None or parsed.ms >= 0
     found = parse_marker(f"recent/{text}", "")
-    assert found is None or found[1].ms >= 0
+    assert found is None or marker_key("", found[0], found[1].text) == f"recent/{text}"
     assert marker_key("", "s", text).startswith("recent/")

@@ -278,7 +278,7 @@ def test_on_a_disk_the_last_active_session_comes_first(tmp_path: Path) -> None:
     kill(working)
     with store.session("quick", cwd="/c") as session:
         session.append("what is 2+2?")
-    now = now_ms() // 1000
+    now = now_ms() // 1000 + 1
     written(tmp_path, "working", card=now - 50, log=now)
     written(tmp_path, "quick", card=now - 30, log=now - 30)
     assert [row.id for row in store.sessions().rows] == ["working", "quick"]

@@ -333,6 +333,39 @@ def test_a_session_that_gets_another_marker_while_a_list_is_read_is_not_passed_o
     assert sorted(row.id for row in Store(Place(Moving(memory))).sessions().rows) == ["a", "b"]
 
 
+@pytest.mark.parametrize("foreign", ["~99999999.x=...0", "!0.x=...0", " x=...0", "~86400000.y=...0", "zz"])
+def test_files_of_others_below_recent_hide_nothing(clock: Clock, foreign: str) -> None:
+    """Nor the order: whatever is taken for a marker has its place by its key."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    tenant = store.namespace("a")
+    names = []
+    for number in range(8):
+        clock.ahead_ms = -number * DAY_MS // 4
+        say(tenant if number % 2 else store, f"s{number}")
+        names.append(f"s{number}")
+    for entry in run(list_all("ns/a/recent/"), memory):
+        memory.execute((Put(entry.key.rpartition("/")[0] + "/" + foreign, b""),))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(recent, "LIST_KEYS_MAX", 2)
+        for limit in (1, 3):
+            shown, after = [], None
+            while True:
+                page = store.sessions(limit=limit, after=after, below=True)
+                shown += [row.id for row in page.rows]
+                if (after := page.after) is None:
+                    break
+            assert shown == names
+
+
+@pytest.mark.parametrize("cursor", ["20700-1790000000000-latest/a.jsonl.zst", "9" * 5000 + "-latest/a.jsonl.zst", "x"])
+def test_a_cursor_of_another_kind_begins_anew(cursor: str) -> None:
+    """One of an early version, or an invented one: nothing is passed over."""
+    store = Store(Place(MemoryDriver()))
+    say(store, "a")
+    assert [row.id for row in store.sessions(after=cursor).rows] == ["a"]
+
+
 def test_a_clock_that_went_wrong_is_forgotten_with_the_next_record(clock: Clock) -> None:
     """A session of the year 2100 stands first until somebody records in it whose clock is right."""
     store = Store(Place(MemoryDriver()))
@@ -541,22 +574,22 @@ def test_a_backup_has_markers_of_its_own() -> None:
 # where keys have no times, as in early versions
 
 
-def age(driver: Driver, session: str) -> str:
-    """Let the marker of a session be one of an early version, and return its key."""
+def age(driver: Driver, session: str, *, timed: bool = False) -> str:
+    """Let the marker of a session be one of an early version, and its card of that time; return the marker's key."""
     keys = SessionKeys("", session, driver.appends)
     there = run(LatestRegister(keys).read(), driver)
     assert there.value is not None
     new = Marker.parse(there.value.card.marker)
     assert new is not None
-    old = msgspec.structs.replace(new, timed=False)
-    card = msgspec.structs.replace(there.value.card, marker=old.text)
-    driver.execute((Put(keys.marker(old.text), b""), Delete((keys.marker(new.text),))))
+    old = msgspec.structs.replace(new, timed=timed)
+    card = msgspec.structs.replace(there.value.card, marker=old.text, updated=new.ms)
+    driver.execute((Delete((keys.marker(new.text),)), Put(keys.marker(old.text), b"")))
     driver.execute((Put(keys.latest, encode_latest(card, there.value.lines), expect=there.version),))
     return keys.marker(old.text)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 10])
-def test_markers_of_early_versions_stand_at_the_end_of_their_day(clock: Clock, limit: int) -> None:
+def test_markers_of_early_versions_stand_before_others_of_their_day(clock: Clock, limit: int) -> None:
     """They tell the day alone. The next card of a session names a marker with the time, and the old one goes."""
     memory = MemoryDriver()
     store = Store(Place(memory))
@@ -566,18 +599,80 @@ def test_markers_of_early_versions_stand_at_the_end_of_their_day(clock: Clock, l
         say(store, name)
     keys = [age(memory, name) for name in ("0old", "zold")]
     assert [key.rpartition("/")[2].partition("=")[0] for key in keys] == ["0old", "zold"]
-    assert all_pages(store, limit) == ["tomorrow", "zold", "a", "b", "0old", "yesterday"]
+    assert all_pages(store, limit) == ["zold", "tomorrow", "0old", "a", "b", "yesterday"]
     assert not any(findings for _, findings in store.verify_all())
-    clock.ahead_ms = noon + 3 * 3_600_000
+    clock.ahead_ms = noon + 3 * 1_800_000
     say(store, "0old", "again")
-    assert all_pages(store, limit) == ["tomorrow", "zold", "0old", "a", "b", "yesterday"]
+    assert all_pages(store, limit) == ["zold", "tomorrow", "a", "0old", "b", "yesterday"]
     assert keys[0] not in marker_keys(memory)
     store.delete("zold")
     assert keys[1] not in marker_keys(memory)
-    assert all_pages(store, limit) == ["tomorrow", "0old", "a", "b", "yesterday"]
+    assert all_pages(store, limit) == ["tomorrow", "a", "0old", "b", "yesterday"]
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_the_newest_of_early_sessions_is_found_and_a_reindex_puts_them_in_order(
+    tmp_path: Path, clock: Clock, *, local: bool
+) -> None:
+    """Their keys do not tell the order within the day, and those of others do not tell more than their own."""
+    driver: Driver = LocalDriver(tmp_path) if local else MemoryDriver()
+    store, backup = Store(Place(driver)), Store(Place(MemoryDriver()))
+    noon = -(now_ms() % DAY_MS) - DAY_MS // 2
+    for hour, name in [(8, "d"), (9, "b"), (10, "a"), (11, "new"), (20, "c"), (11, "x")]:
+        clock.ahead_ms = noon + (hour - 12) * 3_600_000
+        say(store, name)
+        if local:
+            at = (now_ms() + clock.ahead_ms) / 1000
+            os.utime(tmp_path / f"sessions/{name}/tail.jsonl", (at, at))
+        age(driver, name, timed=name in ("new", "x"))
+    for each in (store, backup):
+        if each is backup:
+            store.backup(backup)
+        found = each.recent()
+        assert found is not None
+        assert found.id == "c"
+    assert all_pages(backup, 10)[0] == "c"
+    assert all_pages(store, 2)[:4] == ["a", "b", "c", "d"]
+    done = store.reindex()
+    assert (done.sessions, done.marked, done.removed) == (6, 0, 0)
+    assert all_pages(store, 2)[0] == "c"
+    assert all_pages(store, 2)[3:] == ["a", "b", "d"]
+    assert len(marker_keys(driver)) == 6
 
 
 # on a disk
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_sessions_of_the_first_minutes_of_1970_are_listed(tmp_path: Path, clock: Clock, *, local: bool) -> None:
+    """A clock that was never set, or times of another program."""
+    store = Store(Place(LocalDriver(tmp_path) if local else MemoryDriver()))
+    for number, name in enumerate(("a", "b", "c")):
+        store.load(
+            name,
+            [treering.user("old", time_ms=number)],
+            leaf=lambda: None,
+            origin=lambda active=number, name=name: {"session": name, "active_ms": active},  # type: ignore[misc]
+        )
+    assert sorted(all_pages(store, 1)) == ["a", "b", "c"]
+    assert store.recent() is not None
+
+
+def test_on_a_disk_many_imported_sessions_are_looked_at_together(tmp_path: Path) -> None:
+    """Each has a log that is younger than its session, and holds nothing."""
+    driver = CountingDriver(LocalDriver(tmp_path))
+    store = Store(Place(driver))
+    for number in range(100):
+        store.load(
+            f"s{number}",
+            [treering.user("old", time_ms=10**12)],
+            leaf=lambda: None,
+            origin=lambda number=number: {"session": f"s{number}", "active_ms": 10**12 + number},  # type: ignore[misc]
+        )
+    for look in (lambda: store.sessions(limit=20), store.recent):
+        driver.reset()
+        assert look()
+        assert driver.batches <= 16
 
 
 def test_on_a_disk_a_page_looks_at_the_names_of_few_markers(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@
     sessions/<session>/<life>/segments/<first>-<end>-<epoch>-<unique>.jsonl.zst
     sessions/<session>/<life>/blobs/<sha256>
     sessions/<session>/<life>/streams/<stream>-<number>.jsonl  (or .jsonl.zst)   pieces of an answer being written
-    recent/<day>/<session>=.<project>.<folder>.<unique>              marker: a session was active on that day
+    recent/<day>/~<time>.<session>=.<project>.<folder>.<unique>      marker: a session was active at that time
     recent.json                                                  each session has a marker
     parcels/<part>/.../<part>=.zst                                   bytes of other programs, under their own names
     ns/<namespace>/...                                               all of the above once more, for one tenant
@@ -60,9 +60,9 @@ _hashed = f"{_HASHED}[0-9a-f]{{64}}"
 _segment = r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst"
 _chunk = r"([0-9a-f]{32})-([0-9]{4,})\.jsonl(?:\.zst)?"
 _marked = r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)"
-_marker_time = r"([0-9]{8})\."
+_marker_time = r"([0-7][0-9]{7}|8[0-5][0-9]{6}|86[0-3][0-9]{5})\."  # less than `DAY_MS`
 _marker_end = r"([0-9a-f]{4}|)\.([0-9a-f]{4}|)\.([0-9a-z]+)"
-_marker = rf"([0-9]{{5}})/(?:!{_marker_time})?([^/]+)=\.{_marker_end}"
+_marker = rf"([0-9]{{5}})/(?:~{_marker_time})?([-=0-9_a-z][-=0-9_a-z.]*)=\.{_marker_end}"
 _marker_text = rf"([0-9]{{5}})/(?:{_marker_time})?{_marker_end}"
 
 
@@ -309,7 +309,7 @@ class Marker(msgspec.Struct, frozen=True):
     unique: str
     """Random."""
     timed: bool = True
-    """The key has the time; keys of early versions only have the day, and `ms` is the beginning of that."""
+    """The key has the time; keys of early versions only have the day, and `ms` is the end of that."""
 
     @classmethod
     def of(cls, ms: int, project: str, folder: str, unique: str) -> "Marker":
@@ -345,8 +345,8 @@ def _names_of(ms: int) -> tuple[str, str]:
 
 
 def _ms_of(day: str, time: str | None) -> int:
-    """The time that `_names_of` named; without a time of day, the beginning of the day."""
-    return max(0, _LAST_MS - int(day) * DAY_MS - (DAY_MS - 1 if time is None else int(time)))
+    """The time that `_names_of` named; without a time of day, the end of the day."""
+    return _LAST_MS - int(day) * DAY_MS - int(time or 0)
 
 
 def recent_folder(prefix: str) -> str:
@@ -357,15 +357,16 @@ def recent_folder(prefix: str) -> str:
 def recent_until(prefix: str, ms: int) -> str:
     """Return the key behind which the keys of the markers of a moment begin, and then those of all before it."""
     day, time = _names_of(min(max(0, ms), _LAST_MS))
-    return f"{prefix}{RECENT}{day}/!{time}"
+    # Markers without a time end the day, too, and come before those that have one.
+    return f"{prefix}{RECENT}{day}/{f'~{time}' if int(time) else ''}"
 
 
 def marker_key(prefix: str, session: str, text: str) -> str:
     """Return the key of a marker of the session with this encoded name; see `Marker.text`."""
     day, _, rest = text.partition("/")
-    if rest.count(".") == 3:  # with a time; no name of a session begins with `!` or anything below it
+    if rest.count(".") == 3:  # with a time; `~` comes after all that names of sessions begin with
         time, _, rest = rest.partition(".")
-        session = f"!{time}.{session}"
+        session = f"~{time}.{session}"
     return f"{prefix}{RECENT}{day}/{session}{_MARKER}{rest}"
 
 

@@ -56,7 +56,7 @@ def moved(card: Card, old: Card, *, unique: str) -> Card:
 def marked_ms(card: Card) -> int:
     """When the session of a card was active, as its marker says, in milliseconds since 1970; else as the card says."""
     marker = Marker.parse(card.marker)
-    return card.updated if marker is None else marker.ms
+    return marker.ms if marker is not None and marker.timed else card.updated
 
 
 def renew(keys: SessionKeys, *, now_ms: int, unique: Callable[[], str]) -> Steps[bool]:

@@ -1,5 +1,7 @@
 """Give each session a marker for lists, and remove markers that no session names; see `treering.journal.marker`.
 
+A marker of an early version, whose key has no time, is replaced by one that has it.
+
 Rule 1: markers are listed before cards are read. So a session that gets another marker in between has two for a moment.
 Rule 2: a marker is removed only after `latest` was replaced since it was listed. So a writer that wrote the marker
 before and has not named it yet is refused.
@@ -129,10 +131,11 @@ class _Part:
         return len(missing)
 
     def _tidy(self, card: _Card, listed: Sequence[str]) -> Steps[int]:
-        """Remove the markers that a session does not name; return how many."""
+        """Remove the markers that a session does not name, and one without a time; return how many of the former."""
         strays = [text for text in listed if card.read is None or card.read.marker not in ("", text)]
         session = card.read.info.id if card.read is not None else decode_id(card.name)
-        if not strays or session is None:
+        named = Marker.parse(card.read.marker) if card.read is not None else None
+        if session is None or not (strays or (named is not None and not named.timed)):
             return 0
         keys = SessionKeys(self._prefix, session, self._appends)
         try:

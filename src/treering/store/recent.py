@@ -15,7 +15,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import compress, islice, takewhile
 from typing import NamedTuple
 
 from treering.format.paths import (
@@ -43,7 +43,7 @@ LAG_MS_MAX = MARKED_MS_MAX + CARD_LAG_MS_MAX
 """A marker is written with a card, and a card is written this long after a record at most."""
 _DISK_KEYS = 64  # limit of the first LIST: a disk sorts a whole folder for each, and few are shown
 _LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
-_cursor = re.compile(r"([0-9]+)-(.+)")
+_cursor = re.compile(rf"([0-9]{{1,15}})-((?:{LATEST}|{NAMESPACES}).+)")
 
 
 class Marked(NamedTuple):
@@ -55,9 +55,10 @@ class Marked(NamedTuple):
     listing: Listing
     """Where the card is; as long as that was not read, its time is that of the marker."""
 
-    def active_ms_max(self, *, exact: bool) -> int:
-        """The latest time at which the session may have been active; `exact`: the time of its log was read."""
-        return self.listing.active_ms if exact else self.marker.ms + LAG_MS_MAX
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the log is younger than the marker allows: of an import, which has no record, or left by a kill."""
+        return self.listing.active_ms > self.marker.ms + LAG_MS_MAX
 
     @property
     def order(self) -> tuple[int, str]:
@@ -133,8 +134,8 @@ def newest(prefix: str, *, appends: bool, wanted: Wanted, below: bool = False) -
     found: SessionInfo | None = None
     count = 1
     while part := (yield from walk.take(count)):
-        if found is not None and part[0].active_ms_max(exact=appends) <= found.updated_ms:
-            break
+        if found is not None and LAG_MS_MAX - part[0].order[0] <= found.updated_ms:
+            break  # none of these, and none behind them, was active later
         rows = [row for _, row in (yield from walk.read(part)) if not row.warning]
         found = max([*([found] if found else []), *rows], key=lambda row: row.updated_ms, default=None)
         count = min(2 * count, CARDS_AT_ONCE_MAX)
@@ -341,8 +342,9 @@ class _Walk:
     def _ask_logs(self, part: Sequence[Marked]) -> Steps[list[Marked]]:
         """Read the times of logs. A log without a record looks younger than its session, which may still come now."""
         read = yield from _asked(with_logs, part)
-        early = [marked for marked in read if not self._is_behind(marked) and marked.listing.unread]
-        return [*filter(self._is_behind, read), *(yield from _asked(with_heads, early))]
+        doubtful = [each.listing.unread is not None and (each.is_ahead or not self._is_behind(each)) for each in read]
+        sure = [each for each, doubt in zip(read, doubtful, strict=True) if not doubt]
+        return [*sure, *(yield from _asked(with_heads, list(compress(read, doubtful))))]
 
     def _may_precede(self, count: int) -> list[Marked]:
         """The first waiting markers, as far as they may come before the last one to be shown."""
@@ -356,7 +358,7 @@ class _Walk:
         """The time before which no marker can come before the last one of the next `count`."""
         if len(self._ready) < count:
             return 0
-        return -self._ready[count - 1].order[0] - (LAG_MS_MAX if self._on_disk else 0)
+        return max(0, -self._ready[count - 1].order[0] - (LAG_MS_MAX if self._on_disk else 0))
 
     def _is_behind(self, marked: Marked) -> bool:
         """Whether a marker was not shown before."""
