@@ -581,7 +581,12 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         LIVES,
         test="tests/session/test_purging.py",
     ),
-    Rule("purge-at-rest", "Both tombstones were there at one moment.", always(), STORE, seed=1362490),
+    Rule(
+        "purge-at-rest",
+        "Both tombstones were there at one moment.",
+        always(),
+        test="tests/session/test_purging.py::test_a_purge_leaves_what_ends_a_life_that_began_meanwhile",
+    ),
     Rule("spare-the-living", "The folder of the life that latest names stays.", always(), LIVES),
     # a session
     Rule(
