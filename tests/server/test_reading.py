@@ -170,6 +170,14 @@ def test_sessions_by_page_and_filter(tmp_path: Path) -> None:
     assert {row["id"] for row in api.get("sessions?project=odd").json()["rows"]} == {"s1", "s3"}
     searched = api.get("sessions?q=NUMBER 4").json()
     assert ([row["id"] for row in searched["rows"]], searched["complete"]) == (["s4"], True)
+    matching, after = [], None
+    while True:
+        page = api.get("sessions", params={"q": "number", "limit": 2, **({"after": after} if after else {})}).json()
+        assert page["complete"] == (page["after"] is None)
+        matching += [row["id"] for row in page["rows"]]
+        if (after := page["after"]) is None:
+            break
+    assert sorted(matching) == [f"s{at}" for at in range(5)]
     below = [row for row in api.get("sessions?below=true").json()["rows"] if row["namespace"]]
     assert [(row["id"], row["namespace"]) for row in below] == [("..", ["org/42", "x~y"])]
     assert api.get(f"sessions/{below[0]['key']}").json()["info"]["first_prompt"] == "below"

@@ -65,6 +65,21 @@ def test_a_search_finds_words_in_messages_and_opens_the_branch(browser: Browser,
     browser.see("article.message .version", "2/3")
 
 
+def test_a_search_for_titles_goes_on(browser: Browser, own: Own) -> None:
+    """More sessions with these words than a page shows are behind the button, as in the list of all."""
+    store, server = own
+    for number in range(45):
+        with store.session(f"s{number}", title=f"Invoice {number}") as session:
+            session.append("hello")
+    browser.open(address(server))
+    browser.type("#search", "invoice")
+    browser.see("main .hint", "40 sessions found by title so far")
+    browser.press("button", "More sessions")
+    browser.see("main .hint", "45 sessions found by title")
+    browser.gone("button:not([hidden])", "More sessions")
+    assert len(browser.all(".card")) == 45
+
+
 def test_arrows_lead_to_other_versions_and_back(browser: Browser, server: Serving, sample: Sample) -> None:
     """A message with two siblings says which of three it is; arrows show the others, each with what follows it."""
     browser.open(address(server, f"#/s/shop/n/{sample.second}"))

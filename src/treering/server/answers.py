@@ -44,7 +44,7 @@ class SessionRows(msgspec.Struct, frozen=True, kw_only=True):
     after: str | None
     """The cursor of the next page; None if this is the last page."""
     complete: bool
-    """False if a text was searched for, and older sessions were not searched, or hits were left out."""
+    """False if a text was searched for, and not in all sessions yet: continue with `after`."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

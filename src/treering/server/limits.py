@@ -15,7 +15,7 @@ OUTLINE_ROWS_MAX: Final = 2000
 IDS_MAX: Final = 1000
 """Most ids in a list of nodes."""
 CARDS_SEARCHED_MAX: Final = 500
-"""How many of the newest cards are searched for a text; a list on a screen requests one page of the result."""
+"""A request for sessions with a text looks at so many cards at most; its cursor continues behind them."""
 VIEWS_MAX: Final = 64
 """Most views that are kept open, one for each recently requested session."""
 VIEW_NODES_MAX: Final = 1_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -33,6 +33,7 @@ from treering.session.reader import Readable
 from treering.session.verbs.comparing import Diff
 from treering.session.verbs.reading import CheckpointView, History, Note, note_of, payload_in
 from treering.storage.requests import Steps
+from treering.store.catalogue import Sessions
 from treering.store.info import SessionInfo
 from treering.transcript.graph import GraphProblem
 
@@ -64,31 +65,39 @@ class SessionsQuery(Query, frozen=True, kw_only=True):
     below: bool = False
     """Include sessions of the namespaces in the store, at any depth."""
     q: str | None = None
-    """Only sessions with these words in title, first prompt, project, folder, task or name, among the newest."""
+    """Only sessions with these words in title, first prompt, project, folder, task or name.
+
+    A request looks at 500 cards at most; `after` continues behind them."""
 
 
 async def sessions(call: Call, asked: SessionsQuery) -> SessionRows:
     """List sessions, the most recently active first, from their cards alone."""
-    rows: list[SessionInfo] = []
-    after, looked = asked.after, 0
-    while True:
-        page = await call.store.sessions(
-            project=asked.project,
-            cwd=asked.cwd,
-            status=asked.status,
-            below=asked.below,
-            limit=asked.limit if asked.q is None else ROWS_MAX,
-            after=after,
+
+    async def page_of(limit: int, after: str | None) -> Sessions:
+        return await call.store.sessions(
+            project=asked.project, cwd=asked.cwd, status=asked.status, below=asked.below, limit=limit, after=after
         )
-        looked += len(page.rows)
-        rows += page.rows if asked.q is None else [row for row in page.rows if _mentions(row, asked.q)]
-        after = page.after
-        if asked.q is None or after is None or len(rows) >= asked.limit or looked >= CARDS_SEARCHED_MAX:
-            break
-    shown = tuple([row_of(call, row) for row in rows[: asked.limit]])
+
     if asked.q is None:
-        return SessionRows(rows=shown, after=after, complete=True)
-    return SessionRows(rows=shown, after=None, complete=after is None and len(rows) <= asked.limit)
+        page = await page_of(asked.limit, asked.after)
+        return SessionRows(rows=_rows_of(call, page.rows), after=page.after, complete=True)
+    found: list[SessionInfo] = []
+    after, looked = asked.after, 0
+    while looked < CARDS_SEARCHED_MAX and len(found) < asked.limit:
+        page = await page_of(ROWS_MAX, after)
+        looked += len(page.rows)
+        places = [place for place, row in enumerate(page.rows) if _mentions(row, asked.q)][: asked.limit - len(found)]
+        found += [page.rows[place] for place in places]
+        if len(found) == asked.limit and places[-1] + 1 < len(page.rows):
+            page = await page_of(places[-1] + 1, after)  # its cursor is behind the last row that is shown
+        after = page.after
+        if after is None:
+            break
+    return SessionRows(rows=_rows_of(call, found), after=after, complete=after is None)
+
+
+def _rows_of(call: Call, found: Iterable[SessionInfo]) -> tuple[SessionRow, ...]:
+    return tuple([row_of(call, row) for row in found])
 
 
 def row_of(call: Call, info: SessionInfo) -> SessionRow:

@@ -53,7 +53,7 @@ export class List {
     const page = await this.read();
     if (turn !== this.turn) return;
     fill(this.rows, page.rows.map(card));
-    this.told.textContent = this.text ? `${counted(page.rows.length, "session")} found by title${page.complete === false ? " among the newest" : ""}` : page.rows.length ? "" : "There are no sessions here yet.";
+    this.tell(page);
     this.hits.hidden = true;
     if (this.text && this.source.features?.search) await this.search(turn);
   }
@@ -61,11 +61,18 @@ export class List {
   async next() {
     const page = await this.read(this.after);
     this.rows.append(...page.rows.map(card));
+    this.tell(page);
+  }
+
+  /** Say what the rows are. @param {any} page The last one that was read. */
+  tell(page) {
+    const count = this.rows.children.length;
+    this.told.textContent = this.text ? `${counted(count, "session")} found by title${page.complete === false ? " so far" : ""}` : count ? "" : "There are no sessions here yet.";
   }
 
   /** @param {string | null} [after] Read what comes behind the page before. */
   async read(after = null) {
-    const query = this.text ? { q: this.text } : { after };
+    const query = this.text ? { q: this.text, after } : { after };
     const page = await this.source.get("sessions", { ...query, limit: PAGE, below: true });
     this.after = page.after;
     this.more.hidden = !this.after;
