@@ -141,7 +141,8 @@ class Streamers(Agents):
             return  # it dies
         if roll < 0.4:
             yield from streaming.fail(writer, live, "too slow")
-            self._acknowledge(live)
+            if not live.tape.unsaved:
+                self._acknowledge(live)
             return
         status = StreamStatus.COMPLETE if roll < 0.9 else StreamStatus.STOPPED
         yield from streaming.end(writer, live, status)

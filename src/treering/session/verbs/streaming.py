@@ -115,7 +115,10 @@ def end(
 
 
 def fail(writer: Writer, live: Live, reason: str) -> Steps[None]:
-    """Store the last pieces, and record that the writer gave up. The stream stays open. Errors as for `end`."""
+    """Store the last pieces, and record that the writer gave up. The stream stays open. Errors as for `end`.
+
+    Pieces that the store did not take are in `live.tape.unsaved` afterwards.
+    """
     reason = one_line(reason, REASON_BYTES_MAX)
     try:
         yield from live.tape.write(failed=reason)
