@@ -1,7 +1,8 @@
 """Run random schedules against the real journal: `python -m tests.simulation 20000`.
 
-One of them, every request told: `python -m tests.simulation --kind disk --seed 4711`. The number of processes changes
-nothing but the time it takes; Ctrl-C ends it early. A schedule that breaks a promise is made shorter before it is told.
+To run one schedule and print every request: `python -m tests.simulation --kind disk --seed 4711`. The number of
+processes changes only how long a run takes. Ctrl-C ends a run early. A schedule that breaks a promise is shortened
+before it is printed.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from tests.simulation.schedule import KINDS, run_schedule
 from tests.simulation.shrink import shrink
 
 PROGRESS_SECONDS = 10
-INTERRUPTED = 130  # as shells have it
+INTERRUPTED = 130  # the exit code that shells use
 
 
 def say(text: str) -> None:
-    """Print a line at once, also into a pipe."""
+    """Print a line without delay, also into a pipe."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    """Run what the arguments say; return the exit code."""
+    """Run the schedules that the arguments name; return the exit code."""
     options = _options()
     kinds = options.kind or list(KINDS)
     if options.seed is None:
@@ -43,12 +44,12 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace, kinds: list[str]) -> int:
-    """Run many schedules, and tell the first one that breaks a promise."""
+    """Run many schedules, and print the first one that breaks a promise."""
     seeds = range(options.first, options.first + options.schedules)
     counts: Counter[str] = Counter()
     broken: Broken | None = None
     began = told = time.perf_counter()
-    with suppress(KeyboardInterrupt):  # what ran until then counts
+    with suppress(KeyboardInterrupt):  # the schedules that ran until then count
         for batch in run_batches(seeds, kinds, options.processes):
             counts, broken, now = counts + batch.counts, batch.broken, time.perf_counter()
             if now - told > PROGRESS_SECONDS:
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace, kinds: list[str]) -> int:
 
 
 def tell_shrunk(seed: int, kind: str) -> int:
-    """Make a schedule shorter and tell every step of what is left."""
+    """Shorten a schedule, and print every step that is left."""
     whole, short = shrink(seed, kind)
     if short.problems:
         say(f"shrunk from {len(whole.steps)} steps to {len(short.steps)}, which break the same promise:")

@@ -1,7 +1,7 @@
-"""What processes do to a session, in terms of the journal alone: write, read, merge, load, delete, create again.
+"""Processes that use a session through the journal alone: they write, read, merge, load, delete and create it again.
 
-Each of them is real protocol code with a check behind every answer. The body of `latest` is the last records, so that a
-resume shows at once if one is missing.
+Each process runs the real protocol code and checks every answer. The body of `latest` holds the last records, so a
+resume shows at once if a record is missing.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from treering.store.recent import list_page
 CONTEXT_MAX = 3
 SEAL_AT = 4  # records in the tail; small, so that schedules reach many seals and merges
 SETTLES_MAX = 6
-TTL_STEPS = 15  # of a lease, in requests of the whole world
-PATIENCE = 20  # looks of a worker that has time: enough for others to be taken for dead
-LIST_ROWS = 10  # of the session and its forks
-DAY = 20_000  # since 1970, of all markers but those of wrong clocks
+TTL_STEPS = 15  # the time to live of a lease, in requests of all processes
+PATIENCE = 20  # looks of a patient worker: enough for a lease of another worker to expire
+LIST_ROWS = 10  # enough for the session and its forks
+DAY = 20_000  # days since 1970, in all markers but those that a wrong clock dates
 
 
 def line_ids(lines: Sequence[bytes]) -> tuple[str, ...]:
-    """Ids of record lines."""
+    """Return the ids of record lines."""
     return tuple(decode_record(line).id for line in lines)
 
 
 def context_of(view: View) -> tuple[bytes, ...]:
-    """The last records a view knows of."""
+    """Return the last records that a view holds."""
     return (*bury_lines(view.latest, view.burials).lines, *view.fresh_lines)[-CONTEXT_MAX:]
 
 
 def bury_lines(latest: Latest, marks: Burials) -> Latest:
-    """What is left of a `latest` whose body is records."""
+    """Return a `latest` whose body is records, without erased payloads."""
     lines = tuple(marks.bury(line, decode_record(line).at) for line in latest.lines)
     return Latest(card=latest.card, lines=lines)
 
@@ -66,7 +66,7 @@ class Actors:
 
     Args:
         world: The store.
-        rng: Decides what they do.
+        rng: Decides what the processes do.
     """
 
     def __init__(self, world: World, rng: random.Random) -> None:
@@ -75,11 +75,11 @@ class Actors:
         self.keys = world.keys
         self.rng = rng
         self.strict = False
-        """Nothing goes wrong any more, so nothing may be refused."""
+        """Nothing fails any more, so no request may be refused."""
         self.works_max = 8
-        """Less than so many appends does a writer make."""
+        """A writer makes fewer appends than this."""
         self.covers_early = 0.0
-        """How often it seals though that does not pay yet."""
+        """The share of appends after which a writer seals although the tail is still small."""
         self._names = itertools.count(1)
 
     def _records(self, count: int) -> tuple[Record, ...]:
@@ -89,17 +89,17 @@ class Actors:
         )
 
     def card(self) -> Card:
-        """As of a session that was moved to a project now and then."""
+        """Return a card; some cards name a project, as if the session was moved to it."""
         return Card(session=self.keys.session, life="", write="", project=self.rng.choice(("", "", "", "p")))
 
     def _now_ms(self) -> int:
-        """By a clock that is right, or of the day before or after."""
+        """Return the time of a clock that is right, or that is wrong by one day."""
         return (DAY + self.rng.choice((-1, 0, 0, 0, 1))) * DAY_MS + self.rng.choice((0, MARKED_MS_MAX))
 
     # writers
 
     def writer(self, *, shared: bool) -> Steps[None]:
-        """Append a few times, seal now and then, close."""
+        """Append a few times, seal after some appends, and close."""
         view = yield from self._opened()
         if view is None:
             return
@@ -124,7 +124,7 @@ class Actors:
     def _recorded(
         self, view: View, records: Sequence[Record], nonce: str, numbers: Iterator[int], *, shared: bool, lease: int = 0
     ) -> Steps[Landed | None]:
-        """Append until it is done; None: given up, or overtaken though nobody else should write."""
+        """Append until the records are stored; None: given up, or overtaken although the session is exclusive."""
         while True:
             outcome = yield from self._tried(view, records, f"{nonce}.{next(numbers)}", lease)
             if outcome is None or isinstance(outcome, Landed):
@@ -136,7 +136,7 @@ class Actors:
     # workers with a lease
 
     def worker(self, patience: int = PATIENCE) -> Steps[None]:
-        """Take the lease, work, give it back or forget to, and perhaps come back late."""
+        """Take the lease, work, give the lease back or keep it, and perhaps come back late."""
         nonce, numbers = new_nonce(), itertools.count(1)
         began = self.rng.randrange(1000)  # clocks of two computers show different times
         detector = leases.FailureDetector(lambda: float(began + self.world.steps))
@@ -156,7 +156,7 @@ class Actors:
             self.excuse(error)
 
     def _taken(self, view: View, nonce: str, detector: leases.FailureDetector, patience: int) -> Steps[View | None]:
-        """Look until the lease can be taken; None: given up."""
+        """Read the registers until the lease can be taken; None: given up."""
         for _ in range(patience):
             try:
                 taken = yield from leases.take(
@@ -177,7 +177,7 @@ class Actors:
         return None
 
     def _worked(self, view: View, nonce: str, numbers: Iterator[int], number: int) -> Steps[View | None]:
-        """Record a few things, with pauses; None: given up, or the lease was lost."""
+        """Record a few times, with pauses; None: given up, or the lease was not given back."""
         try:
             for _ in range(self.rng.randrange(1, self.works_max)):
                 roll = self.rng.random()
@@ -196,7 +196,7 @@ class Actors:
         except LeaseLostError:
             if self.strict:
                 raise
-            view = yield from resume(self.keys)  # and give back what it does not have any more
+            view = yield from resume(self.keys)  # then it gives back a lease that it has lost
         return (yield from self._released(view, nonce)) if self.strict or self.rng.random() < 0.7 else None
 
     def _renewed(self, view: View, nonce: str, number: int) -> Steps[View]:
@@ -215,7 +215,7 @@ class Actors:
             view = yield from resume(self.keys)
 
     def creators(self, *, shared: bool) -> Sequence[Callable[[], Steps[None]]]:
-        """Those who make a session if there is none."""
+        """Return functions that start processes which create the session if it does not exist."""
         return (lambda: self.writer(shared=shared), lambda: self.writer(shared=shared), self.loader)
 
     def _opened(self) -> Steps[View | None]:
@@ -246,7 +246,7 @@ class Actors:
     def _tried(
         self, view: View, records: Sequence[Record], by: str, lease: int = 0
     ) -> Steps[Landed | Overtaken | None]:
-        """Append, and find out what became of it; None: given up, nobody knows."""
+        """Append, and find out the outcome; None: given up, the outcome is unknown."""
         self.ghost.groups[by] = tuple(record.id for record in records)
         try:
             return (yield from append(view, records, by=by, nonce=new_nonce(), lease=lease))
@@ -279,7 +279,7 @@ class Actors:
     # readers
 
     def reader(self) -> Steps[None]:
-        """Look at the session in every way there is."""
+        """Read the session a few times, each time in one of the ways of `looks`."""
         for _ in range(self.rng.randrange(1, 4)):
             look = self.rng.choice(self.looks())
             try:
@@ -288,11 +288,11 @@ class Actors:
                 self.excuse(error)
 
     def looks(self) -> Sequence[Callable[[], Steps[object]]]:
-        """The ways there are."""
+        """Return the ways to read the session."""
         return (self.look, self.look_at_graph, self.walk, self.look_back, self.look_at_list)
 
     def look(self) -> Steps[None]:
-        """As a writer that wants to continue."""
+        """Resume, as a writer does that wants to continue."""
         yield from self.look_at_end()
 
     def look_at_end(self) -> Steps[View]:
@@ -316,9 +316,9 @@ class Actors:
         self.ghost.saw_journal("a walk", moment, known.tail.header.life, line_ids(every))
 
     def look_at_list(self) -> Steps[None]:
-        """Lists show a session once, from its creation to its deletion, and not after that.
+        """List the sessions. A list shows a session once, from its creation to its deletion, and not after that.
 
-        One that gets another marker meanwhile may be missed: a list is no snapshot.
+        A list may miss a session that gets another marker in the meantime: a list is no snapshot.
         """
         before = self.world.listed()
         page = yield from list_page(
@@ -343,10 +343,10 @@ class Actors:
             if found[at] not in [each[at] for each in logs]:
                 self.ghost.problems.append(f"position {at} of life {view.life} was read as {found[at]!r}")
 
-    # maintenance, and lives
+    # maintenance, creation and deletion
 
     def merger(self) -> Steps[None]:
-        """Tidy up, now and then rewriting what is there."""
+        """Merge segments; some calls also rewrite every segment."""
         for _ in range(self.rng.randrange(1, 4)):
             rewrite = (lambda line: line) if self.rng.random() < 0.3 else None
             try:
@@ -355,7 +355,7 @@ class Actors:
                 self.excuse(error)
 
     def loader(self) -> Steps[None]:
-        """Bring a whole session in, in segments of a life that nobody knows yet."""
+        """Load a whole session: write its segments to the folder of a new life, then create the session."""
         life, nonce = new_nonce(), new_nonce()
         records = self._records(self.rng.randrange(1, 8))
         lines = tuple(map(encode_record, stamp(records, at=0, by=f"{nonce}.1")))
@@ -380,7 +380,7 @@ class Actors:
         self.ghost.acknowledge(life, [record.id for record in records])
 
     def deleter(self) -> Steps[None]:
-        """Delete the session; what stood when we began must be gone when it is done."""
+        """Delete the session; the life that existed when the deletion began must be dead when it is done."""
         there = self.world.current_life()
         try:
             yield from lives.delete(self.keys, nonce=new_nonce())
@@ -392,7 +392,7 @@ class Actors:
             if there not in self.ghost.dead:
                 self.ghost.problems.append(f"a deletion is done, but life {there} goes on")
 
-    # erasing, and what is left of deletions
+    # erasing, and leftovers of deletions
 
     def eraser(self) -> Steps[None]:
         """Erase a few payloads."""
@@ -420,13 +420,13 @@ class Actors:
         yield from erase.sweep_blobs(self.keys, life)
 
     def lister(self) -> Steps[None]:
-        """Who tidies up any time later."""
+        """Tidy up, as a process does at any later time: finish the erasures, and sweep the folders of other lives."""
         view = yield from resume(self.keys)
         yield from self._finish(view.life)
         yield from sweep_folders(self.keys, nonce=new_nonce())
 
     def purger(self) -> Steps[None]:
-        """Remove what is left of deletions, or of lives beside the present one."""
+        """Remove leftovers of deletions and of lives other than the current one, or reindex."""
         try:
             roll = self.rng.random()
             if roll < 0.3:
@@ -442,7 +442,10 @@ class Actors:
                 raise
 
     def excuse(self, error: Exception) -> None:
-        """While things go wrong, a store may not answer and a session may be gone; nothing else may be missing."""
+        """Accept an error that faults explain, and raise any other one.
+
+        While requests fail, the store may not answer, and the session may not exist. No other object may be missing.
+        """
         if self.strict:
             raise error
         if isinstance(error, NotFoundError) and not self.ghost.dead and error.kind != "session":

@@ -1,7 +1,7 @@
-"""What agents do to a session: real writers with real verbs, held to what a plain replay of the journal says.
+"""Agents that use a session: real writers with real verbs, compared with a plain replay of the journal.
 
-After every resume the state that came out of `latest` and the tail is compared with the one that folding all records
-from the first on gives; and what an agent was told is recorded must be in the graph, on the path it belongs to.
+After every resume, the state read from `latest` and the tail is compared with the state that a fold of all records
+gives. Each record that was acknowledged to an agent must be in the graph, on the path that it belongs to.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from treering.transcript.node import Draft, user
 
 POLICY = "default@1"
 PARTS = tuple(bytes([number]) * 80 for number in range(3))
-KEYS = "abc"  # of the state
-_ENTRIES_MAX = 4  # of a value that grows
-_CARD_EVERY = 4  # texts between two moments at which a card is due
+KEYS = "abc"  # keys of the state
+_ENTRIES_MAX = 4  # entries of a value that grows
+_CARD_EVERY = 4  # texts after which a card is due again
 
 
 def facts_of(state: SessionState) -> dict[str, object]:
-    """What two folds of the same records must agree on."""
+    """Return the facts that must be equal in two folds of the same records."""
     card = state.card
     newest = state.checkpoint
     return {
@@ -74,27 +74,27 @@ class Agents(Actors):
         super().__init__(world, rng)
         self._replays: dict[tuple[str, int, tuple[bytes, ...]], dict[str, object]] = {}
         self.weights = (6, 6, 2, 2, 2, 1, 1, 2, 3, 0, 0, 0)
-        """How often an agent says something, ends a turn, compacts, notes, checks out, branches, switches, ..."""
+        """How often an agent does each action, in the order of `_work`: says something, ends a turn, compacts, ..."""
         self.parts = 0.0
-        """How often a message has a large part, which others have as well."""
+        """The share of messages with a large part, which other messages have as well."""
         self.states = 0.0
-        """How often somebody erases state instead of what nodes say."""
+        """The share of erasures that erase state instead of payloads of nodes."""
         self.grows = False
-        """Values of the state are lists that grow, so that changes of them are patches."""
+        """Whether values of the state are lists that grow, so that their changes are recorded as patches."""
         self.turns = 0.3
-        """How many agents let messages wait for the end of their turn."""
+        """The share of agents that buffer messages until the end of their turn."""
         self.chosen = 0.0
-        """How often an agent chooses the id of a message, from a few that others choose as well."""
+        """The share of messages whose id the agent chooses, from a few ids that other agents choose as well."""
         self._marks = 0
         self._told: dict[str, list[str]] = {}
-        """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
+        """Ids that were returned to a writer, by its nonce; they must be durable at the end of its turn."""
         self._said: dict[tuple[str, str], str] = {}
-        """What a message with a chosen id said, by the nonce of its writer and that id."""
+        """The text of a message with a chosen id, by the nonce of its writer and that id."""
         self._looked: dict[str, tuple[int, tuple[str, ...]]] = {}
-        """When a writer last looked on purpose, and ids of the records it was shown, by its nonce."""
+        """When a writer last opened or refreshed, and the ids of the records that it was shown, by its nonce."""
 
     def look(self) -> Steps[None]:
-        """Look at the session as a whole, without writing."""
+        """Open the session for reading, and perhaps refresh it."""
         reader = Reader(self.keys, find_policy(POLICY))
         moment = self.ghost.now()
         try:
@@ -108,7 +108,7 @@ class Agents(Actors):
             self.excuse(error)
 
     def look_once(self) -> Steps[None]:
-        """Only resume."""
+        """Resume, and do nothing else."""
         yield from Reader(self.keys, find_policy(POLICY)).resume()
 
     def look_at_end(self) -> Steps[View]:
@@ -124,7 +124,7 @@ class Agents(Actors):
         return (lambda: self.writer(shared=shared), lambda: self.writer(shared=shared), self.loader)
 
     def loader(self) -> Steps[None]:
-        """Bring a whole session in, as imports, forks and copies do."""
+        """Load a whole session, as imports, forks and copies do."""
         loader = Loader(self.keys, find_policy(POLICY), self.card())
         nodes: list[str | None] = [None]
         try:
@@ -145,8 +145,8 @@ class Agents(Actors):
         """Open a session, work in it, close it.
 
         Args:
-            shared: Together with others.
-            turns: Messages wait in memory for the end of their turn.
+            shared: Whether the handle allows other writers.
+            turns: Whether messages are buffered until the end of their turn.
         """
         options = Options(shared=shared, durability="turn" if turns else "sync")
         writer = Writer(self.keys, find_policy(POLICY), self.card(), options, nothing)
@@ -180,7 +180,7 @@ class Agents(Actors):
             self._resumed("an open", moment, writer)
 
     def _note_looked(self, writer: Writer, moment: int) -> None:
-        """What it is shown by that is the journal as it is, and in a log what may not last behind it."""
+        """Note the records that a writer is shown now; in a log, the last of them may not be durable."""
         shown: tuple[str, ...] = ()
         if writer.replica.exists:
             tail, log = writer.replica.view.tail, self.ghost.logs[writer.replica.view.life]
@@ -201,14 +201,14 @@ class Agents(Actors):
         )  # fmt: skip
         do = self.rng.choices(does, self.weights)[0]
         if not self._marks % _CARD_EVERY:
-            writer.upkeep._card_ms = 1  # it is long ago that the card was written
-            writer.upkeep._seals = SEALS_PER_MERGE_OPEN  # and that segments were merged
+            writer.upkeep._card_ms = 1  # as if the card was written long ago
+            writer.upkeep._seals = SEALS_PER_MERGE_OPEN  # and segments were merged long ago
         yield from self._unless_taken(writer, do)
         self._written(writer)
         self._check_own(writer)
 
     def _unless_taken(self, writer: Writer, do: Callable[[Writer], Steps[None]]) -> Steps[None]:
-        """Do something; if an id that the agent chose is another's by now, nothing that waits is recorded."""
+        """Run a verb; if another writer has recorded an id that the agent chose, discard the buffered drafts."""
         try:
             yield from do(writer)
         except UsageError as error:
@@ -253,7 +253,7 @@ class Agents(Actors):
         return {key: [*(value or [])[-_ENTRIES_MAX:], f"{self._mark()} {'-' * 120}"]}
 
     def _shown(self, writer: Writer) -> dict[str, str]:
-        """What a commit says that it goes by: the checkpoint that its agent was shown; see `Ghost.check`."""
+        """Return an entry of the state: it names the checkpoint that the agent was shown; see `Ghost.check`."""
         return {SHOWN: writer.checkpoint.id} if writer.replica.exists and writer.checkpoint is not None else {}
 
     def _compact(self, writer: Writer) -> Steps[None]:
@@ -290,7 +290,7 @@ class Agents(Actors):
     def _refresh(self, writer: Writer) -> Steps[None]:
         moment = self.ghost.now()
         yield from writer.refresh()
-        if writer.replica.stopped is None:  # who was stopped stays so
+        if writer.replica.stopped is None:  # a stopped handle is not shown anything new
             self._note_looked(writer, moment)
 
     def _seal(self, writer: Writer) -> Steps[None]:
@@ -298,10 +298,10 @@ class Agents(Actors):
             yield from writer.upkeep.seal()
 
     def _message(self, writer: Writer) -> Draft:
-        """A message; one with a chosen id is new, or another's, or the same again."""
+        """Return a message. A chosen id may be new, or another writer may have it, or it is sent again."""
         if not self.chosen or not writer.replica.exists or self.rng.random() >= self.chosen:
             return user(self._content())
-        at = writer.replica.state.end // 8  # others choose the same about now
+        at = writer.replica.state.end // 8  # other agents choose the same id at about this time
         name = f"{writer.replica.view.life}-{at}-{self.rng.randrange(2)}"
         return user(f"said {self.rng.randrange(2)}", id=name)
 
@@ -311,7 +311,7 @@ class Agents(Actors):
         return [{"type": "text", "text": self._mark()}, {"type": "file", "data": self.rng.choice(PARTS)}]
 
     def _edit(self, writer: Writer) -> Steps[None]:
-        """Change how a message is seen: by an edit, or only where the model sees it."""
+        """Change how a message is shown: by an edit, or only in the context that the model sees."""
         if not (shown := writer.replica.state.context.items):
             return
         node = self.rng.choice(shown).node
@@ -344,7 +344,7 @@ class Agents(Actors):
             self.excuse(error)
 
     def eraser(self) -> Steps[None]:
-        """Erase what some nodes say, also in forks."""
+        """Erase the payloads of some nodes, also in forks."""
         for _ in range(self.rng.randrange(1, 3)):
             try:
                 writer = yield from self._stranger()
@@ -356,36 +356,36 @@ class Agents(Actors):
                     chosen = self.rng.sample(nodes, min(self.rng.choice((1, 1, 2)), len(nodes)))
                     receipt = yield from erase(writer, *chosen)
                     self.ghost.receipt(writer.replica.view.life, receipt.epoch)
-                    if not receipt.unreachable:  # else it says that a fork may still hold them
+                    if not receipt.unreachable:  # else the receipt says that a fork may still hold them
                         self.ghost.told |= set(receipt.ids)
             except (NotFoundError, UnavailableError) as error:
                 self.excuse(error)
 
     def _erase_state(self, writer: Writer) -> Steps[None]:
-        """Erase all values of a key; what was told is what every act of that key so far says."""
+        """Erase all values of a key; the receipt covers every act of erasing that key so far."""
         key = self.rng.choice(KEYS)
         try:
             receipt = yield from erase(writer, state=key)
         except NotFoundError as error:
             if error.kind != "state_key":
                 raise
-            return  # nobody has set it yet
+            return  # no agent has set it yet
         self.ghost.receipt(writer.replica.view.life, receipt.epoch)
         if not receipt.unreachable:
             acts = [act for act in writer.replica.burials.of_state() if key in act.state]
             self.ghost.told_acts |= {(writer.replica.view.life, act.epoch) for act in acts}
 
     def _stranger(self) -> Steps[Writer]:
-        """Somebody who comes from outside."""
+        """Open the session as another process, which does not create it."""
         options = Options(shared=True, create=False)
         writer = Writer(self.keys, find_policy(POLICY), self.card(), options, nothing)
         yield from writer.open()
         return writer
 
     def lister(self) -> Steps[None]:
-        """Who tidies up any time later, and finishes what was to be erased."""
+        """Tidy up, as a process does at any later time: seal, finish the erasures, and optimize."""
         writer = yield from self._stranger()
-        yield from writer.upkeep.seal()  # heals, perhaps, and no more than that
+        yield from writer.upkeep.seal()  # if an erasure is under way, this one only heals
         yield from writer.upkeep.seal()
         if writer.replica.view.unsealed_lines:
             self.ghost.problems.append("nobody can seal any more")
@@ -395,7 +395,7 @@ class Agents(Actors):
         self._check_blobs(writer.replica.view.life)
 
     def _check_blobs(self, life: str) -> None:
-        """What records refer to is there, and what only erased ones did is not."""
+        """Check that the blobs exist to which records refer, and that those of erased records alone do not."""
         living = {digest for line in self.ghost.logs[life] for digest in blob_refs_in(line)}
         there = {key.rpartition("/")[2] for key in self.world.objects if key.startswith(self.keys.blobs(life))}
         listed = self.ghost.marks[life].blobs if life in self.ghost.marks else frozenset()
@@ -405,7 +405,7 @@ class Agents(Actors):
             self.ghost.problems.append(f"blobs of erased records are still stored: {sorted(left)}")
 
     def _check_texts(self, life: str) -> None:
-        """No object of this session or a fork says what was erased."""
+        """Check that no object of this session or of a fork holds an erased text."""
         gone = self.ghost.texts(life)
         for key, (_, data) in self.world.objects.items():
             if (found := gone & set(TEXT.findall(content_of(data)))) and not is_of_copy(key):
@@ -414,7 +414,7 @@ class Agents(Actors):
     def _any_node(self, writer: Writer) -> Steps[str | None]:
         index = yield from writer.replica.index()
         node = self.rng.choice([None, *(row.id for row in index.graph)])
-        writer.replica.let_index_go()  # so that what follows reads rows as needed, as in a long session
+        writer.replica.let_index_go()  # so that the next calls read rows as needed, as in a long session
         rows = yield from writer.replica.ask(lambda look: look.path(node))
         children = yield from writer.replica.ask(lambda look: look.children(node))
         expected = [row.id for row in index.graph.path(node)], index.graph.children(node)
@@ -429,7 +429,7 @@ class Agents(Actors):
     # what must hold
 
     def _promised(self, writer: Writer) -> None:
-        """All that a writer was told is recorded is; what it put off until now, too."""
+        """Note as acknowledged the records that a writer recorded, including those that it buffered until now."""
         for name in self._told[writer.replica.nonce]:
             self.ghost.acknowledge(writer.replica.view.life, [name])
             if (writer.replica.nonce, name) in self._said:
@@ -438,7 +438,7 @@ class Agents(Actors):
         self._told[writer.replica.nonce].clear()
 
     def _check_refusal(self, writer: Writer) -> None:
-        """An exclusive writer is refused only because somebody else wrote."""
+        """Check that an exclusive writer was refused only because another writer recorded something."""
         if writer.options.shared or not writer.replica.exists:
             return
         moment, shown = self._looked[writer.replica.nonce]
@@ -451,7 +451,10 @@ class Agents(Actors):
         self.ghost.problems.append("an exclusive writer was refused, though nobody else wrote")
 
     def _written(self, writer: Writer) -> None:
-        """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""
+        """Check that the records that a writer folded as its own are durable.
+
+        An exclusive writer must not have recorded anything after a record of another writer that it was not shown.
+        """
         if not writer.replica.exists:
             return
         life, mine = writer.replica.view.life, f"{writer.replica.nonce}."
@@ -467,9 +470,9 @@ class Agents(Actors):
                 return
 
     def _check_own(self, writer: Writer) -> None:
-        """A writer's own fold is what a replay gives, as long as it follows the head that everybody follows.
+        """Check that a writer's own fold equals a replay, as long as the writer follows the session's current head.
 
-        One that met other writers behind its last append, and has to stop, shows what it stood on then.
+        A writer that met other writers after its last append, and has to stop, still shows its last position.
         """
         state, alone = writer.replica.state, not (writer.options.shared or writer.replica.met)
         if writer.replica.exists:
@@ -493,7 +496,7 @@ class Agents(Actors):
         expected = self._replayed(life, state.end, epoch)
         for name, got in facts_of(state).items():
             if got != expected[name]:
-                # Who reads while somebody erases may see some of it as erased already.
+                # A process that reads during an erasure may see a part as erased already.
                 later = range(epoch + 1, self.ghost.epochs.get(life, 0) + 1)
                 since = (self._replayed(life, state.end, each)[name] for each in later)
                 if any(_is_between(got, expected[name], after) for after in since):
@@ -503,7 +506,7 @@ class Agents(Actors):
                 )
 
     def _replayed(self, life: str, end: int, epoch: int) -> dict[str, object]:
-        """What a resume gives that has nothing but all records, from the first one on."""
+        """Return the facts of a resume that folds all records, from the first one on."""
         lines = tuple(self.ghost.log_under(life, epoch)[:end])
         place = (life, end, lines)
         if place not in self._replays:
@@ -527,7 +530,7 @@ class Agents(Actors):
 
 
 def _is_between(got: object, before: object, after: object) -> bool:
-    """Whether it is the one or the other; of the agent's state, whether each value is."""
+    """Whether a fact is as before or after an erasure; for the agent's state, whether each value is."""
     if isinstance(got, dict) and isinstance(before, dict) and isinstance(after, dict):
         return got.keys() == before.keys() and all(got[key] in (before[key], after.get(key)) for key in got)
     return got == after

@@ -1,6 +1,6 @@
-"""What a mutant does to the statement that is marked with the name of its rule: changes to the syntax tree.
+"""The changes that mutants make to the syntax tree, at the statement that is marked with the name of their rule.
 
-Those that take code freeze the names in it; prefer those that do not.
+A change that takes code depends on the names in that code; prefer a change that takes none.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import TypeVar
 from tests.simulation.marks import Place, Statement
 
 Change = Callable[[Sequence[Place]], None]
-"""Changes marked statements where they stand.
+"""Changes marked statements in place.
 
-Raises ValueError where it does not fit.
+Raises ValueError if it does not fit the statement.
 """
 _Node = TypeVar("_Node", bound=ast.AST)
 _LATE = "_late"
 
 
 def never(part: str | int | None = None) -> Change:
-    """Take the condition for false.
+    """Replace the condition by false.
 
     Args:
-        part: Only one operand of an `and` or `or`: the one that mentions this name, or by its number.
+        part: Replace only one operand of an `and` or `or`: the one that mentions this name, or has this number.
     """
     return _each(lambda place: _replace(place, _condition(place, part), ast.Constant(value=False)))
 
 
 def always(part: str | int | None = None) -> Change:
-    """Take the condition for true; see `never`."""
+    """Replace the condition by true; see `never`."""
     return _each(lambda place: _replace(place, _condition(place, part), ast.Constant(value=True)))
 
 
 def only_if(code: str) -> Change:
-    """Demand this as well, before the condition is looked at; or do a statement without a condition only if so."""
+    """Add an operand before the condition, joined by `and`; run a statement without a condition only if it holds."""
 
     def change(place: Place) -> None:
         if not list(_conditions(place)):
@@ -49,7 +49,7 @@ def only_if(code: str) -> Change:
 
 
 def also_if(code: str) -> Change:
-    """Be content with this as well, after the condition was looked at."""
+    """Add an operand after the condition, joined by `or`."""
 
     def change(place: Place) -> None:
         old = _condition(place, None)
@@ -59,12 +59,12 @@ def also_if(code: str) -> Change:
 
 
 def condition(code: str) -> Change:
-    """Ask this instead."""
+    """Replace the condition by this one."""
     return _each(lambda place: _replace(place, _condition(place, None), _expression(code)))
 
 
 def value(code: str) -> Change:
-    """Assign or return this instead."""
+    """Replace the value that is assigned or returned."""
 
     def change(place: Place) -> None:
         old = getattr(place.statement, "value", None)
@@ -76,27 +76,27 @@ def value(code: str) -> Change:
 
 
 def without() -> Change:
-    """Leave the statement out."""
+    """Remove the statement."""
     return _each(lambda place: _put(place, ast.Pass()))
 
 
 def instead(code: str) -> Change:
-    """Run this in place of the statement."""
+    """Replace the statement by this code."""
     return _each(lambda place: _put(place, *ast.parse(code).body))
 
 
 def first(code: str) -> Change:
-    """Run this before the statement."""
+    """Run this code before the statement."""
     return _each(lambda place: _put(place, *ast.parse(code).body, _statement(place)))
 
 
 def then(code: str) -> Change:
-    """Run this behind the statement."""
+    """Run this code after the statement."""
     return _each(lambda place: _put(place, _statement(place), *ast.parse(code).body))
 
 
 def without_argument(name: str) -> Change:
-    """Leave a keyword argument to its default."""
+    """Remove a keyword argument, so that its default counts."""
 
     def change(place: Place) -> None:
         call, keyword = _keyword(place, name)
@@ -106,7 +106,7 @@ def without_argument(name: str) -> Change:
 
 
 def argument(name: str, code: str) -> Change:
-    """Give this for a keyword argument."""
+    """Replace the value of a keyword argument."""
 
     def change(place: Place) -> None:
         _, keyword = _keyword(place, name)
@@ -116,7 +116,7 @@ def argument(name: str, code: str) -> Change:
 
 
 def without_call(name: str) -> Change:
-    """Take the first argument of a call for what it returns."""
+    """Replace a call by its first argument."""
 
     def change(place: Place) -> None:
         call = _only([call for call in _own(place, ast.Call) if _name(call.func) == name], f"call of {name}")
@@ -126,7 +126,7 @@ def without_call(name: str) -> Change:
 
 
 def without_slice() -> Change:
-    """Take a sequence whole."""
+    """Replace a slice of a sequence by the whole sequence."""
 
     def change(place: Place) -> None:
         sliced = [each for each in _own(place, ast.Subscript) if isinstance(each.slice, ast.Slice)]
@@ -137,7 +137,7 @@ def without_slice() -> Change:
 
 
 def over(code: str) -> Change:
-    """Run a loop over this instead."""
+    """Replace the sequence that a loop runs over."""
 
     def change(place: Place) -> None:
         loops: list[ast.For | ast.comprehension] = [*_own(place, ast.For), *_own(place, ast.comprehension)]
@@ -148,7 +148,7 @@ def over(code: str) -> Change:
 
 
 def catching(code: str) -> Change:
-    """Catch these errors instead."""
+    """Replace the errors that an `except` catches."""
 
     def change(place: Place) -> None:
         if not isinstance(place.statement, ast.ExceptHandler):
@@ -159,12 +159,12 @@ def catching(code: str) -> Change:
 
 
 def in_other_order(places: Sequence[Place]) -> None:
-    """Run the statement behind the one that is marked `before this`."""
+    """Move the statement after the one that is marked `before this`."""
     early, late = places
     moved: list[ast.stmt] = [_statement(early)]
     if early.block is late.block:
         early.block.remove(early.statement)
-    else:  # it may stand under a condition
+    else:  # the earlier statement may be under a condition
         deferred = ast.parse(f"def {_LATE}(): pass").body[0]
         assert isinstance(deferred, ast.FunctionDef)
         deferred.body = moved
@@ -201,7 +201,7 @@ def _expression(code: str) -> ast.expr:
 
 
 def _own(place: Place, kind: type[_Node]) -> Iterator[_Node]:
-    """Nodes of a statement, but for those of statements inside."""
+    """Yield the nodes of a statement, except those of statements inside it."""
     rest: list[ast.AST] = [place.statement]
     while rest:
         node = rest.pop(0)

@@ -1,8 +1,8 @@
-"""Make schedules fast and repeatable: bytes that carry their meaning along, and a clock and chance of their own.
+"""Make schedules fast and repeatable: objects are not encoded, and a seed determines the clock and all random numbers.
 
-Encoding and compressing takes most of the time of a real append, and none of the rules under test is about it. So the
-journal's coders are replaced by tokens: bytes as long as the lines they stand for, with the value attached. Some
-schedules keep the real coders, to make sure that nothing depends on the difference.
+Encoding and compression take most of the time of a real append, and no rule under test is about them. So the journal's
+coders are replaced by ones that return tokens: bytes that are as long as the encoded lines, with the value attached.
+Some schedules keep the real coders, to make sure that nothing depends on the difference.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from treering.journal import cover, erase, merge, read, register as registers
 from treering.session import loader
 from treering.store import catalogue, copying
 
-MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
+MAGIC = b"\x28\xb5\x2f\xfd"  # the first bytes of a zstd frame
 TEXT = re.compile(rb"text \d+(?!\d)")
-"""What agents say."""
+"""A text that an agent records."""
 
 
 class Token(bytes):
-    """Bytes that stand for a value."""
+    """Bytes that have a value attached, in place of its encoded form."""
 
     value: Any
 
@@ -61,7 +61,7 @@ def _decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
     return _decode_real_tail(data, key=key, compressed=compressed)
 
 
-_decode_real_tail = lru_cache(maxsize=1000)(register.decode_tail)  # of an immutable value
+_decode_real_tail = lru_cache(maxsize=1000)(register.decode_tail)  # safe, since the value is immutable
 
 
 def _encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
@@ -142,27 +142,27 @@ _CODERS: dict[str, Any] = {
     "frame_content": _frame_content,
 }
 _DECODERS = (decode_record, skeleton_of, parse_segment, decompress_frame)
-"""The same lines are decoded hundreds of times in one schedule: by each process, at each look."""
+"""Decoders whose results are cached: in one schedule, the same lines are decoded hundreds of times."""
 _USERS = (cover, erase, merge, read, registers, loader, catalogue, copying)
 
 
 def parse_tail(data: bytes, *, key: str, appends: bool) -> Tail:
-    """What a tail says, whichever coder wrote it."""
+    """Decode a tail, whichever coder wrote it."""
     return _decode_tail(data, key=key, compressed=not appends)
 
 
 def parse_latest(data: bytes, *, key: str) -> Latest:
-    """What `latest` says, whichever coder wrote it."""
+    """Decode `latest`, whichever coder wrote it."""
     return _decode_latest(data, key=key)
 
 
 def parse_segment_lines(data: bytes, *, key: str) -> list[bytes]:
-    """The lines of a segment, whichever coder wrote it."""
+    """Return the lines of a segment, whichever coder wrote it."""
     return _read_segment(data, key=key)
 
 
 def content_of(data: bytes) -> bytes:
-    """Everything that the bytes of an object say, whichever coder wrote them."""
+    """Return everything that an object holds as plain bytes, whichever coder wrote it."""
     if not isinstance(data, Token):
         if not data.startswith(MAGIC):
             return data
@@ -177,7 +177,7 @@ def content_of(data: bytes) -> bytes:
 
 
 class Chance:
-    """Stands in for `os` and `time` in the modules that make ids, so that a seed decides them."""
+    """Replaces `os` and `time` in the modules that make ids, so that a seed determines the ids."""
 
     rng: ClassVar[random.Random] = random.Random(0)
     now_ns: ClassVar[int] = 0
@@ -204,7 +204,7 @@ class Chance:
 
 @cache
 def _remembering() -> list[tuple[Any, str, Any]]:
-    """Decoders that remember what they returned, an immutable value, for each module that uses them."""
+    """Return decoders that cache their results, which are immutable, for each module that uses them."""
     users = [user for name, user in sys.modules.items() if name.startswith(("treering.", "tests.simulation."))]
     return [
         (user, decoder.__name__, remembering)
@@ -216,7 +216,7 @@ def _remembering() -> list[tuple[Any, str, Any]]:
 
 @contextmanager
 def repeatable(*, tokens: bool) -> Iterator[None]:
-    """Inside, ids and times come from `Chance`, and registers and segments are tokens if asked for."""
+    """Take ids and times from `Chance` inside the block; with `tokens`, registers and segments are tokens."""
     changes: list[tuple[Any, str, Any]] = [
         (treering.ids, "os", SimpleNamespace(urandom=Chance.urandom)),
         (treering.ids, "time", SimpleNamespace(time_ns=Chance.time_ns, monotonic=Chance.monotonic)),

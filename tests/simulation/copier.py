@@ -1,4 +1,4 @@
-"""Somebody who copies the session under another name, while others write and erase; and what the copy must be."""
+"""A process that copies the session under another name while other processes write and erase, and checks the copy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES = "copy-"
 
 
 def is_of_copy(key: str) -> bool:
-    """Whether an object is of a copy: what is erased in the original later stays there."""
+    """Whether an object belongs to a copy, which keeps payloads that are erased in the original later."""
     return f"/{_NAMES}" in key
 
 
@@ -32,7 +32,7 @@ class Copier:
     """Makes one copy.
 
     Args:
-        agents: Of the world.
+        agents: The agents of the world.
     """
 
     def __init__(self, agents: Agents) -> None:
@@ -42,12 +42,12 @@ class Copier:
         self._moment = self._ghost.now()
         self._there = msgspec.structs.replace(agents.keys, session=f"{_NAMES}{new_nonce()}")
         self._epochs: dict[str, int] = {}
-        """How often something was erased when the copy was about to look at the original the last time, by life."""
+        """By life, the epoch when the copy was about to read the tail of the original for the last time."""
         self._told: dict[str, set[bytes]] = {}
-        """What somebody was told is erased, likewise."""
+        """By life, the texts whose erasure was acknowledged at that time."""
 
     def copy(self) -> Steps[None]:
-        """Copy, and compare with what there was."""
+        """Copy the session, and compare the copy with the states that the session had."""
         yield from self._in_one_world(copy_session(self._agents.keys, MemoryDriver(), self._there, prepare=_nothing))
         card = parse_latest(self._objects[self._there.latest][1], key=self._there.latest).card
         lines = self._lines(card.life)
@@ -64,7 +64,7 @@ class Copier:
         self._agents.compare("a copy", life, reader.replica.state, self._epochs.get(life, 0))
 
     def _in_one_world(self, job: Job[None]) -> Steps[None]:
-        """Run a job of two stores with both of them in this one."""
+        """Run a job for two stores with both of them in this world."""
         effect = next(job)
         try:
             while True:
@@ -85,7 +85,7 @@ class Copier:
         return lines
 
     def _check_lines(self, life: str, lines: list[bytes]) -> None:
-        """Each record is what it was under some epoch since the last look."""
+        """Check that each record is as it was at some epoch since the last read of the original."""
         epochs = range(self._epochs.get(life, 0), self._ghost.epochs.get(life, 0) + 1)
         logs = [self._ghost.log_under(life, epoch) for epoch in epochs]
         wrong = [at for at, line in enumerate(lines) if line not in [log[at] for log in logs if at < len(log)]]
@@ -93,7 +93,7 @@ class Copier:
             self._ghost.problems.append(f"a copy holds other records at {wrong} of life {life}")
 
     def _check_objects(self, life: str, copied: str, lines: list[bytes]) -> None:
-        """No object says what was erased, and every large part is there that the original has."""
+        """Check that no object of the copy holds an erased text, and that the copy has all blobs of the original."""
         keys, there = self._agents.keys, self._there
         for key, (_, data) in self._objects.items():
             found = self._told.get(life, set()) & set(TEXT.findall(content_of(data)))

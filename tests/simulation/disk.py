@@ -1,9 +1,10 @@
-"""A disk that several processes share, and that forgets what was not synced when the power goes.
+"""A disk that several processes share, and that loses unsynced writes in a power cut.
 
-The tail is a log: appended to in place, under a lock that an operating system takes back from the dead. A file shows a
-write at once, half of it even, but only a sync makes it durable, and readers are shown no more than that; see
-`treering.storage.local_lock`. Names (renames and removals) last in the order in which they were made, as journalling
-filesystems have it, and any sync makes all earlier ones last. The steps are those of `treering.storage.local`.
+The tail is a log. Processes append to it in place, under a lock that the operating system releases when its holder is
+killed. A file shows a write at once, even a part of it, but only a sync makes the write durable, and readers are shown
+durable bytes only; see `treering.storage.local_lock`. Renames and removals become durable in the order in which they
+were made, as in journalling filesystems, and any sync makes all earlier ones durable. The steps are those of
+`treering.storage.local`.
 """
 
 from __future__ import annotations
@@ -19,36 +20,36 @@ from treering.format.paths import SessionKeys
 from treering.storage import rules
 from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Get, Put, Request, Version, Written
 
-SECTOR_BYTES = 8  # real ones are larger; what a disk writes as a whole
+SECTOR_BYTES = 8  # a disk writes a sector as a whole; real sectors are larger
 FAILED = "input/output error"
 
 
 class _Name(NamedTuple):
-    """A name that may not last: what it stood for before."""
+    """A name that is not durable yet, with the object that it referred to before."""
 
     key: str
     before: tuple[Version, bytes] | None
     file: bytes
-    """Of a log: what the file held before."""
+    """The bytes that the file held before, if it is a log."""
     synced: int
-    """How many bytes of that would survive."""
+    """How many of these bytes a power cut leaves."""
 
 
 class Disk(World):
-    """Objects as files, for a store that appends in place. `objects` holds what readers are shown."""
+    """Objects as files, for a store that appends in place. `objects` holds the bytes that readers are shown."""
 
     def __init__(self, rng: random.Random, keys: SessionKeys, *, faults: float) -> None:
         super().__init__(rng, keys, faults=faults, page=1000, sends_max=1)
         self._pending: list[_Name] = []
         self._files: dict[str, bytes] = {}
-        """What the files of logs hold, durable or not."""
+        """The bytes of log files, durable or not."""
         self._synced: dict[str, int] = {}
-        """How many bytes of them would survive."""
+        """How many bytes of each log file a power cut leaves."""
         self._poisoned: set[str] = set()
         self._locked: set[str] = set()
 
     def send(self, request: Request) -> Answer | Effect:
-        """Perform a request; a disk never answers late, it fails or it does not."""
+        """Perform a request. It fails or succeeds; on a disk, no request takes effect after its answer."""
         self.steps += 1
         return UnavailableError(FAILED) if self.rng.random() < self.faults / 3 else self.begin(request)
 
@@ -65,7 +66,7 @@ class Disk(World):
     # reads
 
     def _get_log(self, request: Get) -> Effect:
-        """A reader is shown what is marked as durable, or syncs what nobody is about to sync."""
+        """Show a reader what is marked as durable; the reader syncs the rest, if no writer has the lock."""
         key = request.key
         while key in self._files and not self._is_marked(key):
             if key not in self._locked:
@@ -106,7 +107,7 @@ class Disk(World):
         is_log = rules.is_log(key)
         yield from self._lock(key)
         try:
-            self._sync()  # of the new file; what was renamed before lasts from now on
+            self._sync()  # the sync of the new file; it also makes earlier renames durable
             if refused := self._refused_now(request):
                 return refused
             self._pending.append(_Name(key, self.objects.get(key), self._files.get(key, b""), self._synced.get(key, 0)))
@@ -129,7 +130,7 @@ class Disk(World):
             self._locked.discard(key)
 
     def _refused_now(self, request: Put) -> TreeringError | None:
-        """Whether the condition of a put holds for what is there, shown or not."""
+        """Return the error if the condition of a put does not hold for the stored bytes, shown or not."""
         key = request.key
         if key not in self._files or self._is_marked(key) or request.expect is None:
             return self._refused(request)
@@ -170,7 +171,7 @@ class Disk(World):
         self._synced[key] = len(old) + len(new)
         self._sync()
         if self.rng.random() < 0.1:
-            yield  # killed here, it has written what nobody marked
+            yield  # a process that is killed here leaves synced bytes without a mark
         return self._show(key)
 
     def _delete_each(self, request: Delete) -> Effect:
@@ -200,7 +201,7 @@ class Disk(World):
         self._files.pop(key, None)
 
     def heal(self) -> None:
-        """Unsynced writes are synced by the first reader."""
+        """End all faults, and sync unsynced writes, as the first reader would."""
         super().heal()
         for key in self._files:
             if not self._is_marked(key):
@@ -209,10 +210,10 @@ class Disk(World):
     # power
 
     def lose_power(self) -> None:
-        """Forget what was not synced, or some of it. Every process has died before."""
+        """Lose the unsynced writes, or some of them. All processes were killed before."""
         rng = self.rng
         self._locked.clear()
-        self.leases.clear()  # what was not synced is as if it had never been
+        self.leases.clear()  # the last change of a lease may be undone
         for name in reversed(self._pending[rng.randrange(len(self._pending) + 1) :]):
             if name.before is None:
                 self.objects.pop(name.key, None)
@@ -238,11 +239,11 @@ class Disk(World):
         self._require_marked()
 
     def _remains(self, data: bytes) -> bytes:
-        """What a power cut leaves of bytes that were not synced: nothing, a part, zeros, or a part with zeros in it."""
+        """Return what a power cut leaves of unsynced bytes: nothing, a part, zeros, or a part with zeros in it."""
         rng = self.rng
         end = rng.choice((0, len(data), rng.randrange(len(data) + 1)))
         hole = rng.choice((end, end, 0, rng.randrange(end + 1)))
-        # Behind a hole that hides whose append it is, whole lines would be damage and not a torn append.
+        # If the hole covers the first line of an append, whole lines after it would be damage, not a torn append.
         after = rng.randrange(hole, end + 1) if hole > data.find(b"\n") else end
         if after - hole < SECTOR_BYTES:
             after = end
@@ -250,6 +251,6 @@ class Disk(World):
 
 
 def _begins(file: bytes, version: Version) -> bool:
-    """Whether the file of a log begins as one of this version."""
+    """Whether the file of a log begins with the bytes of this version."""
     shown = rules.split_version(version)
     return shown is not None and shown[0] == rules.first_line_digest(file) and shown[1] <= len(file)

@@ -1,4 +1,4 @@
-"""What really happened: a log that no process can see, against which everything they see is checked."""
+"""The oracle: a log of what really happened. Processes cannot see it; all that they read is checked against it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from treering.journal.read import Segment, choose
 from treering.storage.requests import Version
 
 Objects: TypeAlias = dict[str, tuple[Version, bytes]]
-"""What a store holds: version and bytes by key."""
+"""The objects of a store: version and bytes by key."""
 SHOWN = "shown"
-"""The key of the state under which a commit says which checkpoint its agent was shown."""
+"""The key of the state under which a commit names the checkpoint that its agent was shown."""
 
 
 class Ghost:
-    """Records by life and position, as the store held them, and what was promised about them.
+    """Records by life and position, as the store held them, and the promises made about them.
 
     Args:
         keys: The session.
-        objects: Those of the store.
+        objects: The objects of the store.
     """
 
     def __init__(self, keys: SessionKeys, objects: Objects) -> None:
@@ -36,49 +36,51 @@ class Ghost:
         self.objects = objects
         self.logs: dict[str, list[bytes]] = {}
         self.history: list[tuple[str, tuple[str, ...]]] = [("", ())]
-        """Every state the journal was in: life and ids of its records."""
+        """Every state of the journal: its life and the ids of its records."""
         self.promised: dict[str, tuple[str, tuple[str, ...]]] = {}
         """Acknowledged appends: by the id of the first record, the life and all ids."""
         self.contents: dict[tuple[str, str], set[str]] = {}
-        """What acknowledged messages said whose ids were chosen, by life and id."""
+        """The texts of acknowledged messages whose ids were chosen, by life and id."""
         self.groups: dict[str, tuple[str, ...]] = {}
-        """Appends that were tried: ids by `Record.by`."""
+        """Appends that were attempted: the ids of their records, by `Record.by`."""
         self.dead: dict[str, frozenset[str]] = {}
-        """Deleted lives, with all they held."""
+        """Deleted lives, with the ids of all their records."""
         self.created: set[str] = set()
         """Lives whose creation was acknowledged."""
         self.deleted: set[str] = set()
         """Lives whose deletion was acknowledged."""
         self.fences: dict[str, set[str]] = {}
-        """Lives that one deletion (by its nonce) put an end to."""
+        """The lives that one deletion ended, by the nonce of the deletion."""
         self.problems: list[str] = []
         self.epochs: dict[str, int] = {}
-        """How often something was erased, by life."""
+        """The number of erasures, by life."""
         self.told: set[str] = set()
-        """Ids that somebody was told are erased."""
+        """Ids that a receipt names as erased."""
         self.said_again: Counter[bytes] = Counter()
-        """What agents may have put into a value of the state again after it was erased, without knowing that; how many
-        of them, since another one may have been done with it before."""
+        """Texts that agents may have put into a value of the state again, without knowing that they were erased.
+
+        Commits are counted for each text, since one of several commits of a text may end before another.
+        """
         self.told_acts: set[tuple[str, int]] = set()
-        """Acts about state, by life and epoch, of which somebody was told: a record holds values of several keys."""
+        """Erasures of state that a receipt names, by life and epoch: a record holds values of several keys."""
         self.receipts: dict[str, int] = {}
-        """Up to which epoch somebody was told that it is gone, by life."""
+        """The newest epoch that a receipt names, by life."""
         self.marks: dict[str, Burials] = {}
-        """What was erased, by life."""
+        """The erasures, by life."""
         self.before: dict[tuple[str, int], list[bytes]] = {}
-        """The log as it was until somebody erased under a later epoch, by life and epoch."""
+        """The log as it was at an epoch, before the next erasure, by life and epoch."""
         self.authors: dict[str, str] = {}
-        """Nonces of handles, by the id of each record they wrote."""
+        """Nonces of handles, by the id of each record that they wrote."""
         self._ids: dict[bytes, str] = {}
 
-    # what the store does
+    # changes of the store
 
     def tail_written(self, new: Tail) -> None:
         life, base = new.header.life, new.header.base
         if not life:
-            return  # the tombstone of a life that never was
+            return  # the tombstone of a life that never existed
         log = self.logs.get(life)
-        if log is None:  # nobody knows this life; what it was born with is there already
+        if log is None:  # a new life; the records that it was loaded with are in segments
             log = self._sealed(life, base)
         if new.header.dead:
             self.dead[life] = frozenset(map(self.id_of, log))
@@ -115,7 +117,7 @@ class Ghost:
         self.note(new.life)
 
     def _buried(self, life: str, log: list[bytes], new: Tail) -> list[bytes]:
-        """The log without what this tail is the first to say was erased."""
+        """Return the log without the payloads that this tail is the first to list as erased."""
         marks = new.header.burials
         epoch = new.header.epoch
         if epoch > self.epochs.get(life, 0):
@@ -132,7 +134,7 @@ class Ghost:
         return log
 
     def _check_copies(self, new: Tail, end: int) -> None:
-        """Nothing is recorded about what was erased that would bring it back."""
+        """Check that no new record amends an erased node."""
         gone = new.header.burials.names
         for line in new.lines[max(0, end - new.header.base) :] if gone else ():
             record = decode_record(line)
@@ -140,30 +142,30 @@ class Ghost:
                 self.problems.append(f"node {record.target} was erased, and is amended")
 
     def log_under(self, life: str, epoch: int) -> list[bytes]:
-        """The records as somebody sees them who looked before a later erasure."""
+        """Return the records as a process sees them that read at this epoch, before any later erasure."""
         later = [
             self.before[life, each] for each in range(epoch, self.epochs.get(life, 0)) if (life, each) in self.before
         ]
         return later[0] if later else self.logs[life]
 
     def segment_written(self, life: str, name: SegmentName, lines: Sequence[bytes]) -> None:
-        """What a segment's name says was erased before it was written is not in it."""
+        """Check that a segment holds no payload that was erased up to the epoch of its name."""
         if self.marks_under(life, name.epoch).bury_all(lines, name.first) != list(lines):
             self.problems.append(f"a segment of epoch {name.epoch} holds what was erased before")
 
     def marks_under(self, life: str, epoch: int) -> Burials:
-        """What was erased up to an epoch."""
+        """Return the erasures up to an epoch."""
         marks = self.marks.get(life)
         acts = [act for act in marks.erasures if act.epoch <= epoch] if marks else []
         return Burials([(at, act.epoch) for act in acts for at, _ in act.records], acts)
 
     def power_lost(self, life: str, born: int, tail: Tail | None) -> None:
-        """A disk lost unsynced writes; an unacknowledged deletion may be undone, too.
+        """Note that a disk lost unsynced writes; an unacknowledged deletion may be undone, too.
 
         Args:
-            life: The life that goes on; empty if there is none.
+            life: The current life; empty if there is none.
             born: How many records it began with.
-            tail: What is left of its tail.
+            tail: Its tail after the power cut.
         """
         if not life:
             return
@@ -181,11 +183,11 @@ class Ghost:
             self.note(life)
 
     def receipt(self, life: str, epoch: int) -> None:
-        """Somebody was told that what was erased up to that epoch is gone."""
+        """Note a receipt: all that was erased up to that epoch is gone."""
         self.receipts[life] = max(epoch, self.receipts.get(life, 0))
 
     def texts(self, life: str, *, told: bool = False) -> set[bytes]:
-        """What the records said that were erased; only those of which somebody was told that they are, if asked for."""
+        """Return the texts of erased records; with `told`, only of records whose erasure a receipt names."""
         said = set[bytes]()
         marks = self.marks.get(life) if told else None
         secret = {act.epoch for act in marks.erasures if not self._is_told(life, act)} if marks else set()
@@ -202,7 +204,10 @@ class Ghost:
         return {name for _, name in act.records} <= self.told
 
     def check_erased(self, life: str) -> None:
-        """Nothing that was erased is in any object of a life; whoever was paused is gone, and somebody listed since."""
+        """Check that no object of a life holds an erased payload.
+
+        No paused process is left at that time, and a process has tidied up since.
+        """
         marks = self.marks.get(life)
         if marks is None:
             return
@@ -231,37 +236,37 @@ class Ghost:
             self.authors[name] = record.by.partition(".")[0]
         return name
 
-    # what processes learn
+    # answers that processes get
 
     def now(self) -> int:
-        """A moment, to be given to `states_since`."""
+        """Return the current moment, for `states_since`."""
         return len(self.history) - 1
 
     def states_since(self, moment: int) -> Iterable[tuple[str, tuple[str, ...]]]:
-        """The states of the journal from that moment on."""
+        """Return the states of the journal from that moment on."""
         return self.history[moment:]
 
     def acknowledge(self, life: str, ids: Sequence[str]) -> None:
-        """A process was told that these records of one append are durable."""
+        """Note that a process got the answer that these records of one append are durable."""
         self.promised[ids[0]] = (life, tuple(ids))
 
     def saw_journal(self, what: str, moment: int, life: str, ids: tuple[str, ...]) -> None:
-        """A process read the whole journal since `moment`: it must have been like that at some time since."""
+        """Check a read of the whole journal: since `moment`, the journal must have been in the state that was read."""
         if (life, ids) not in self.states_since(moment):
             self.problems.append(f"{what} saw {ids} of life {life}; it never was like that since")
 
     def saw_context(self, what: str, moment: int, life: str, end: int, ids: tuple[str, ...]) -> None:
-        """A process resumed since `moment` with the last records before `end`."""
+        """Check a resume: since `moment`, the journal must have ended at `end` with these last records."""
         count = len(ids)
         for there, state in self.states_since(moment):
             if there == life and len(state) == end and state[end - count : end] == ids:
                 return
         self.problems.append(f"{what} resumed at {end} with {ids} of life {life}; it never was like that since")
 
-    # what must hold at the end
+    # promises that must hold at the end
 
     def check(self, current: str) -> None:
-        """Every promise, once everything has come to rest; `current` is the life that is not deleted."""
+        """Check every promise, after all processes have ended; `current` is the life that is not deleted."""
         held = {life: [self.id_of(line) for line in log] for life, log in self.logs.items()}
         self._check_promised(held, current)
         self._check_lives(current)
@@ -290,7 +295,7 @@ class Ghost:
                 self.problems.append(f"acknowledged after its session was deleted: {ids} of life {life}")
 
     def _check_shown(self, log: Sequence[bytes]) -> None:
-        """Whoever commits state on a head was shown the newest checkpoint that others made there."""
+        """Check that a writer that committed state on a head was shown the newest checkpoint of others on that head."""
         records: dict[str, Record] = {}
         made: dict[str, Checkpoint] = {}
         for line in log:
@@ -307,7 +312,7 @@ class Ghost:
             made[record.id] = apply_body(made.get(record.parent or ""), record, records.__getitem__)
 
     def _check_content(self, life: str, name: str) -> None:
-        """Who was told that a message is recorded under an id finds it there, or what an erasure left of it."""
+        """Check that an acknowledged message is recorded under its id, or is erased there."""
         bodies = [bytes(decode_record(line).body) for line in self.logs[life] if self.id_of(line) == name]
         for body in bodies:
             for said in self.contents[life, name]:
@@ -325,7 +330,7 @@ class Ghost:
 
 
 def lines_in(key: str, data: bytes, keys: SessionKeys) -> list[tuple[int, bytes]]:
-    """Record lines of an object, with their positions."""
+    """Return the record lines of an object, with their positions."""
     if key == keys.tail:
         tail = parse_tail(data, key=key, appends=keys.appends)
         return list(enumerate(tail.lines, tail.header.base))
@@ -340,14 +345,14 @@ _parse_segment = functools.lru_cache(parse_segment)
 
 
 def segment_of(key: str, home: str) -> tuple[str, SegmentName] | None:
-    """The life and the name in the key of a segment; None for other keys."""
+    """Return the life and the name in the key of a segment; None for other keys."""
     if "/segments/" not in key or not key.startswith(home) or (name := _parse_segment(key)) is None:
         return None
     return key.removeprefix(home).partition("/")[0], name
 
 
 def segments_in(objects: Objects, prefix: str) -> tuple[Segment, ...]:
-    """The segments below a prefix."""
+    """Return the segments below a prefix."""
     found = [
         Segment(key, len(objects[key][1]), name)
         for key in objects

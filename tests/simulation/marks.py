@@ -1,7 +1,7 @@
-"""Where the code says that it keeps a rule: comments of the form `# rule: swap-tail`.
+"""Find the marks of rules in the code: comments of the form `# rule: swap-tail`.
 
-A mark stands behind the statement that is the rule, or alone on a line above it. Several names are parted by commas.
-`# rule: output-first before this` marks the statement that comes second in a rule about an order.
+A mark follows the statement that keeps the rule, or is alone on a line above it. Several names are separated by commas.
+In a rule about an order, `# rule: output-first before this` marks the statement that has to come second.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ Statement = ast.stmt | ast.ExceptHandler
 
 
 class Mark(NamedTuple):
-    """A name of a rule in the code."""
+    """A mark: the name of a rule in the code."""
 
     rule: str
     path: Path
-    """Below the package."""
+    """The path of the file inside the package."""
     line: int
-    """Of the code that is marked."""
+    """The line of the marked code."""
     second: bool
-    """It marks what must come second."""
+    """Whether it marks the statement that must come second."""
 
 
 class Place(NamedTuple):
-    """A statement, and where it stands."""
+    """A statement, and the block that it is in."""
 
     statement: Statement
     block: list[Statement]
 
 
 def find_marks(package: Path) -> list[Mark]:
-    """All marks in a package.
+    """Return all marks in a package.
 
     Raises:
-        ValueError: A comment begins as a mark does and is none.
+        ValueError: A comment begins like a mark, but does not name a rule.
     """
     return [mark for path in sorted(package.rglob("*.py")) for mark in _marks_of(path.relative_to(package), package)]
 
@@ -59,7 +59,7 @@ def _marks_of(path: Path, package: Path) -> Iterator[Mark]:
             continue
         line = token.start[0]
         while not lines[line - 1].split("#")[0].strip():
-            line += 1  # it stands alone
+            line += 1  # the mark is alone on its line
         for item in mark[1].split(", "):
             if (name := _ITEM.fullmatch(item)) is None:
                 raise ValueError(f"{path}:{token.start[0]} does not name a rule: {item!r}")
@@ -67,7 +67,7 @@ def _marks_of(path: Path, package: Path) -> Iterator[Mark]:
 
 
 def place_of(tree: ast.Module, line: int) -> Place:
-    """The innermost statement, or `except`, that a line of code belongs to."""
+    """Return the innermost statement, or `except`, that a line of code belongs to."""
     place = None
     node: ast.AST = tree
     while (inner := _inside(node, line)) is not None:

@@ -1,6 +1,6 @@
-"""Remove each rule of the journal in turn; the simulation must notice, or a test of what schedules rarely do.
+"""Remove each rule of the journal in turn. The simulation must detect that, or a test of a rare case.
 
-`python -m tests.simulation.mutants` tries all, with names after it only those.
+`python -m tests.simulation.mutants` tries all rules; names after it select rules.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SCHEDULES_MAX = 20_000
 SECONDS_MAX = 180
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "treering"
-# A mutant must break a promise; one that is no valid program proves nothing.
+# A mutant must break a promise; a mutant that is not a valid program proves nothing.
 _BROKEN = re.compile(r"\b(NameError|AttributeError|SyntaxError|TypeError|UnboundLocalError|ImportError)\b")
 
 
 class Verdict(NamedTuple):
-    """What became of one mutant."""
+    """The result for one mutant."""
 
     rule: Rule
     caught: bool
@@ -42,15 +42,15 @@ class Verdict(NamedTuple):
 
 
 def mutate(rule: Rule, package: Path, marks: Sequence[Mark]) -> ast.Module:
-    """The file that keeps a rule, without it.
+    """Return the syntax tree of the file that keeps a rule, changed so that the rule is broken.
 
     Args:
-        rule: Which.
-        package: Where its file is.
-        marks: All in the package.
+        rule: The rule.
+        package: The folder of the package.
+        marks: All marks in the package.
 
     Raises:
-        ValueError: The code is not marked, or not as the mutant needs it.
+        ValueError: The code has no mark of the rule, or not the marks that the mutant needs.
     """
     mine = sorted((mark for mark in marks if mark.rule == rule.name), key=lambda mark: mark.second)
     if [mark.second for mark in mine] != ([False, True] if rule.change is in_other_order else [False]):
@@ -66,7 +66,7 @@ def mutate(rule: Rule, package: Path, marks: Sequence[Mark]) -> ast.Module:
 
 @contextmanager
 def mutant(rule: Rule) -> Iterator[str]:
-    """A folder with a package that lacks a rule; see `mutate`."""
+    """Make a folder with a copy of the package that breaks a rule; see `mutate`."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "treering"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -78,7 +78,7 @@ def mutant(rule: Rule) -> Iterator[str]:
 
 
 def simulate(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the simulation with the package in a folder."""
+    """Run the simulation on the package in a folder."""
     return subprocess.run(
         [sys.executable, "-m", "tests.simulation", "--package", folder, *arguments],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -87,7 +87,7 @@ def simulate(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def hunt(rule: Rule, *, schedules: int = SCHEDULES_MAX) -> Verdict:
-    """Run schedules against a mutant until one notices it, or so many did not."""
+    """Run schedules against a mutant until one detects it, or until this number of schedules has not."""
     began = time.perf_counter()
     try:
         with mutant(rule) as folder:
@@ -97,7 +97,7 @@ def hunt(rule: Rule, *, schedules: int = SCHEDULES_MAX) -> Verdict:
                 report, found = _run(rule, folder, "1", "--first", str(rule.seed)) if rule.seed else ("", False)
             if not found:
                 report, found = _run(rule, folder, str(schedules))
-                if found and rule.seed:  # which is worth telling: a hunt among all takes a hundred times as long
+                if found and rule.seed:  # a search among all seeds takes a hundred times as long
                     report = f"not at seed {rule.seed} any more, {report}"
     except ValueError as error:
         return Verdict(rule, caught=False, report=str(error), seconds=0.0)
@@ -130,7 +130,7 @@ def _run(rule: Rule, folder: str, *arguments: str) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """Hunt all mutants, or those named; return the exit code."""
+    """Try all mutants, or the named ones; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these rules")
     names = parser.parse_args().names

@@ -1,4 +1,4 @@
-"""One protocol under way: it sends its requests one at a time, in any order, and may be killed before each."""
+"""A process that runs one protocol: it sends requests one at a time, in any order, and may be killed before each."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Process:
     """Runs real protocol code against a world, step by step.
 
     Args:
-        name: For traces and problems.
+        name: Its name in traces and problems.
         world: The store.
         steps: The protocol.
-        tell: Takes one line for each request; None: nobody listens.
+        tell: Takes one line for each request; None if no trace is wanted.
     """
 
     def __init__(self, name: str, world: World, steps: Steps[Any], tell: Tell | None = None) -> None:
@@ -32,19 +32,19 @@ class Process:
         self._run = self._drive(steps)
 
     def step(self) -> bool:
-        """Do one atomic thing; false when the process has ended."""
+        """Do one atomic step; return false when the process has ended."""
         try:
             next(self._run)
         except StopIteration:
             return False
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is what this schedule found
+        except Exception as error:  # noqa: BLE001  # any error is a finding of this schedule
             self.failure = error
             self.world.ghost.problems.append(f"{self.name}: {type(error).__name__}: {error}")
             return False
         return True
 
     def kill(self) -> None:
-        """End here and now; locks are given back, as an operating system does."""
+        """End the process at once; its locks are released, as by an operating system."""
         self._run.close()
 
     def _drive(self, steps: Steps[Any]) -> Generator[None, None, None]:
@@ -55,7 +55,7 @@ class Process:
                 answers: list[Any] = [None] * len(batch)
                 order = [0]
                 if len(batch) > 1:
-                    # The order in which a set names its keys must not decide the schedule.
+                    # The order of keys in a set must not influence the schedule.
                     order = sorted(range(len(batch)), key=lambda place: name_of(batch[place]))
                     shuffle(order)
                 for place in order:
@@ -65,7 +65,7 @@ class Process:
             return
 
     def _ask(self, request: Request) -> Generator[None, None, Answer]:
-        """What a retrying driver does: send again what was not answered, a bounded number of times."""
+        """Send a request as a retrying driver does: if there is no answer, repeat it a bounded number of times."""
         world = self.world
         sends = 0
         while True:

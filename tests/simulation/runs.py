@@ -1,4 +1,4 @@
-"""Many schedules over several processes, with the same result for any number of them."""
+"""Run many schedules in several processes; the result is the same for any number of processes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from typing import NamedTuple
 import treering
 from tests.simulation.schedule import run_schedule
 
-GARBAGE_MAX = 50_000  # objects; looking for garbage seventy times as often takes a tenth of the time
-BATCH_SCHEDULES = 50  # half a second's work
+GARBAGE_MAX = 50_000  # objects; with a threshold seventy times smaller, the collector takes a tenth of the time
+BATCH_SCHEDULES = 50  # about half a second
 HEADING = """\
 # Simulated schedules
 
@@ -35,7 +35,7 @@ run, without comments and docstrings: runs with the same digest are runs of the 
 SIMULATED = (
     "", "api", "checkpoint", "erasure", "format", "journal", "maintenance", "session", "storage", "store", "transcript",
 )  # fmt: skip
-"""Folders of the package whose code schedules run; the empty name is the package's own folder."""
+"""Folders of the package whose code is run by schedules; the empty name is the folder of the package itself."""
 
 
 class Broken(NamedTuple):
@@ -47,14 +47,14 @@ class Broken(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What became of some consecutive seeds; the last one may have broken a promise."""
+    """The result of some consecutive seeds; the last one may have broken a promise."""
 
     counts: Counter[str]
     broken: Broken | None
 
 
 def kind_of(seed: int, kinds: Sequence[str]) -> str:
-    """Which kind of schedule a seed stands for."""
+    """Return the kind of schedule that a seed stands for."""
     return kinds[seed % len(kinds)]
 
 
@@ -70,19 +70,19 @@ def run_batch(seeds: range, kinds: Sequence[str]) -> Batch:
 
 
 def run_batches(seeds: range, kinds: Sequence[str], processes: int) -> Iterator[Batch]:
-    """Run schedules in the order of their seeds, as far as anybody can see; end with the first one that is broken."""
+    """Run schedules; yield results in the order of the seeds, up to the first schedule that breaks a promise."""
     batches = [seeds[start : start + BATCH_SCHEDULES] for start in range(0, len(seeds), BATCH_SCHEDULES)]
     run = partial(run_batch, kinds=kinds)
     if processes == 1:
         yield from _until_broken(map(run, batches))
         return
-    # New interpreters, which share nothing; Ctrl-C is for the one that collects.
+    # New interpreters share no state. Only the process that collects the results handles Ctrl-C.
     with get_context("spawn").Pool(processes, _begin) as pool:
         yield from _until_broken(pool.imap(run, batches))
 
 
 def _begin() -> None:
-    """Prepare a process that does nothing but run schedules."""
+    """Prepare a process that only runs schedules."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     gc.set_threshold(GARBAGE_MAX)
@@ -96,7 +96,7 @@ def _until_broken(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 def record(path: Path, seeds: range, counts: Counter[str], seconds: float, broken: Broken | None) -> None:
-    """Add a run to a page, which is made if it is not there."""
+    """Add a run to a page; create the page if it does not exist."""
     if not path.exists():
         path.write_text(HEADING, encoding="utf-8")
     day = datetime.now(UTC).date()
@@ -109,14 +109,14 @@ def record(path: Path, seeds: range, counts: Counter[str], seconds: float, broke
 
 
 def _commit() -> str:
-    """The commit of the code that ran, with a mark if it was changed since."""
+    """Return the commit of the code that ran, with a mark if files were changed since."""
     command = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
 
 def code_digest() -> str:
-    """10 hex digits of the code that schedules run; comments and docstrings change nothing."""
+    """Return a digest of the code that schedules run, in 10 hex digits; comments and docstrings do not change it."""
     root = Path(treering.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(path for name in SIMULATED for path in root.glob(f"{name}/**/*.py" if name else "*.py")):
@@ -125,7 +125,7 @@ def code_digest() -> str:
 
 
 def bare(source: str) -> str:
-    """A module's syntax tree without strings that stand alone, which are its docstrings."""
+    """Return a dump of a module's syntax tree without strings that are statements, which are its docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         for name, value in ast.iter_fields(node):

@@ -1,4 +1,4 @@
-"""One random schedule: processes are interleaved at every request and killed at random; then all comes to rest."""
+"""One random schedule: processes are interleaved at every request and killed at random; then the result is checked."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Schedule:
     """One schedule on an object store.
 
     Args:
-        seed: Decides everything.
-        tell: Takes one line for each request; None: nobody listens.
-        rng: Decides in place of the seed, which then gives ids only.
+        seed: Determines everything.
+        tell: Takes one line for each request; None if no trace is wanted.
+        rng: Replaces the random numbers of the seed, which then determines ids only.
     """
 
     faults: tuple[float, ...] = (0.0, 0.06, 0.06, 0.2)
-    """Shares of failing requests to choose from."""
+    """Shares of failing requests, of which a schedule chooses one."""
     sends: tuple[int, ...] = (1, 2, 4)
-    """How often a request is sent at most, to choose from."""
+    """The most times that a request is sent; a schedule chooses one of these."""
     killed_share = 0.01
 
     def __init__(self, seed: int, tell: Tell | None = None, rng: random.Random | None = None) -> None:
@@ -56,7 +56,7 @@ class Schedule:
         return Actors(self.world, self.rng)
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
-        """Processes that begin at once, and those that come later."""
+        """Return the processes that begin at once, and those that begin later."""
         rng, actors = self.rng, self.actors
         shared = rng.random() < 0.5
         early = [actors.writer(shared=shared) for _ in range(rng.randrange(1, 4))]
@@ -75,13 +75,13 @@ class Schedule:
         return early, late
 
     def run(self) -> list[str]:
-        """Run it to its end and return what went wrong."""
+        """Run the schedule to its end, and return the problems."""
         try:
             early, late = self.cast()
             self.play(early, late)
             if not self.problems:
                 self.rest()
-        except CorruptError as error:  # found by those who look on
+        except CorruptError as error:  # raised by the checks themselves
             self.problems.append(f"what is stored is damaged: {error}")
         return self.problems
 
@@ -113,11 +113,11 @@ class Schedule:
         self.problems.append("a process never ends")
 
     def cuts_power(self) -> bool:
-        """Whether the power goes now."""
+        """Whether the power is cut now."""
         return False
 
     def lose_power(self) -> None:
-        """What a power cut does to the store, once all processes are dead."""
+        """Change the store as a power cut does, after all processes were killed."""
 
     def _process(self, number: int, steps: Steps[None]) -> Process:
         return Process(f"{number} {steps.__name__}", self.world, steps, self.tell)  # type: ignore[attr-defined]
@@ -126,10 +126,10 @@ class Schedule:
         if self.tell is not None:
             self.tell(text)
 
-    # when all have ended
+    # after all processes have ended
 
     def rest(self) -> None:
-        """Let what was late take effect; then anybody can read everything, go on, and delete."""
+        """Let late requests take effect; then a process must be able to read everything, continue, and delete."""
         self._say("nothing goes wrong any more")
         self.world.heal()
         self.actors.strict = True
@@ -152,7 +152,7 @@ class Schedule:
             self._damage()
 
     def _afterlife(self) -> None:
-        """A deletion leaves nothing, whatever state it began with; the name can be used again."""
+        """Check that a deletion leaves nothing, whatever state it began with, and that the name can be used again."""
         self._delete()
         if not self.problems:
             self.alone(self.actors.writer(shared=False))
@@ -169,7 +169,7 @@ class Schedule:
             self.problems.append(f"deleted, but there are still {left or self.world.current_life()}")
 
     def _damage(self) -> None:
-        """What is missing is reported as such; it is never an empty session, and nobody looks for it forever."""
+        """Check that a lost object is reported as damage, never as an empty session, and that every read ends."""
         objects, keys = self.world.objects, self.world.keys
         gone = self.rng.choice(sorted(objects))
         card = parse_latest(objects[keys.latest][1], key=keys.latest).card
@@ -182,14 +182,14 @@ class Schedule:
         self._say(f"{gone} is lost")
         self.world.lose(gone)
         if gone in (keys.latest, keys.tail):
-            # Until its first append `latest` is all that says that a session exists: its tail is still a tombstone.
+            # Until the first append, only `latest` shows that a session exists: its tail is still a tombstone.
             missed = self.world.appended_to(card.life) if gone == keys.latest else card.covers > card.born
             look: Steps[object] = self.actors.look()
         else:
             missed = self.world.missing() is not None
             look = self.actors.look_at_graph()
         failure = self.alone(look).failure
-        self.problems.clear()  # it was our doing
+        self.problems.clear()  # the loss caused them
         if missed and not isinstance(failure, CorruptError):
             self.problems.append(f"{gone} is missing, and a look at it ends with {failure!r}")
 
@@ -204,11 +204,11 @@ class Schedule:
 
 
 class LivesSchedule(Schedule):
-    """One schedule of short lives: created, deleted and created again, by many at once."""
+    """One schedule of short lives: many processes create, delete and create the session again."""
 
     faults: tuple[float, ...] = (0.0, 0.1, 0.3)
     purging_share = 0.2
-    """How often they are purged as well."""
+    """The share of schedules that also purge."""
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         rng, actors = self.rng, self.actors
@@ -270,10 +270,10 @@ class SessionSchedule(Schedule):
         return early, late
 
     def rest(self) -> None:
-        """Whatever happened, an agent is back after two reads."""
+        """Check that an agent can resume with two reads, whatever happened."""
         self.world.heal()
         self.actors.strict = True
-        reborn = self.world.entombed()  # and not appended to: only a second look tells
+        reborn = self.world.entombed()  # without an append yet: only a second read proves the life
         if self.world.current_life() and not self.shared and not reborn and not self.actors.parts:
             process = self.alone(self.actors.look_once())
             if process.requests != RESUME_REQUESTS and not self.problems:
@@ -282,7 +282,7 @@ class SessionSchedule(Schedule):
 
 
 class MovesSchedule(SessionSchedule):
-    """One schedule of agents that mostly go elsewhere, while others replace latest."""
+    """One schedule of agents that mostly move to other nodes, while other agents replace `latest`."""
 
     shared_share = 0.0
 
@@ -293,7 +293,7 @@ class MovesSchedule(SessionSchedule):
 
 
 class ErasuresSchedule(SessionSchedule):
-    """One schedule of whole sessions in which much is said more than once, and erased."""
+    """One schedule of whole sessions in which payloads are recorded more than once, and erased."""
 
     faults: tuple[float, ...] = (0.0, 0.1, 0.2)
     shared_share = 0.8
@@ -311,7 +311,7 @@ class ErasuresSchedule(SessionSchedule):
 
 
 class SecretsSchedule(ErasuresSchedule):
-    """One schedule of whole sessions whose state is erased, while agents go back to where it was set."""
+    """One schedule of whole sessions whose state is erased, while agents go back to checkpoints of it."""
 
     def make_actors(self) -> Actors:
         actors = Agents(self.world, self.rng)
@@ -321,7 +321,7 @@ class SecretsSchedule(ErasuresSchedule):
 
 
 class PatchesSchedule(SecretsSchedule):
-    """One schedule of whole sessions whose state grows, so that it is recorded as patches, and is erased."""
+    """One schedule of whole sessions whose state grows, so that patches of it are recorded, and is erased."""
 
     shared_share = 0.5
 
@@ -333,7 +333,7 @@ class PatchesSchedule(SecretsSchedule):
 
 
 class NamesSchedule(LivesSchedule, SessionSchedule):
-    """One schedule of whole sessions whose name is fought over, on a store that rarely answers."""
+    """One schedule of whole sessions that many processes create and delete, on a store that often fails."""
 
     faults: tuple[float, ...] = (0.2, 0.4)
     purging_share = 0.8
@@ -341,7 +341,7 @@ class NamesSchedule(LivesSchedule, SessionSchedule):
 
 
 class LaptopSchedule(DiskSchedule, SessionSchedule):
-    """One schedule of whole sessions on a local disk, mostly of several processes that choose the same ids."""
+    """One schedule of whole sessions on a local disk, mostly with several processes that choose the same ids."""
 
     faults: tuple[float, ...] = (0.1, 0.2, 0.3)
     shared_share = 0.8
@@ -353,7 +353,7 @@ class LaptopSchedule(DiskSchedule, SessionSchedule):
 
 
 class LeasesSchedule(Schedule):
-    """One schedule of workers that have the session one after the other, beside writers that ask for no lease."""
+    """One schedule of workers that take the lease one after the other, beside writers without a lease."""
 
     def make_world(self) -> World:
         if self.rng.random() < 0.3:
@@ -370,7 +370,7 @@ class LeasesSchedule(Schedule):
         return early, late
 
     def rest(self) -> None:
-        """Whatever happened, the lease is free after its time, and at once when it was given back."""
+        """Check that the lease can be taken after its time to live, and at once if it was given back."""
         self.world.heal()
         self.actors.strict = True
         if self.world.current_life():
@@ -381,7 +381,7 @@ class LeasesSchedule(Schedule):
 
 
 class StreamsSchedule(SessionSchedule):
-    """One schedule of answers that are written piece by piece, whose writers die, and others go on; on both stores."""
+    """One schedule of answers written piece by piece: writers die, and other writers go on; on both kinds of store."""
 
     actors: Streamers
 
@@ -435,7 +435,7 @@ KINDS: dict[str, type[Schedule]] = {
 
 @contextmanager
 def small() -> Iterator[None]:
-    """Inside, sizes are so small that every limit is reached."""
+    """Make sizes so small inside the block that every limit is reached."""
     changes = (
         (append, "TAIL_BYTES_MAX", 2500),
         (merge, "MERGED_BYTES_MAX", 3000),
@@ -460,7 +460,7 @@ def small() -> Iterator[None]:
 
 
 def run_schedule(seed: int, kind: str, tell: Tell | None = None, rng: random.Random | None = None) -> list[str]:
-    """Run the schedule of a seed and return what went wrong, nothing if it went as promised."""
+    """Run the schedule of a seed, and return the problems; empty if no promise was broken."""
     with small(), repeatable(tokens=seed % REAL_CODERS_EVERY != 0):
         Chance.begin(seed)
         return KINDS[kind](seed, tell, rng).run()

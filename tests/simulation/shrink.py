@@ -1,8 +1,8 @@
 """Make a schedule that breaks a promise short enough to read.
 
-A schedule is nothing but its random choices: who takes part, whose turn it is, what goes wrong. They are written down,
-parts of them are left out, and what is left is played again, as Hypothesis does with its examples. Each line of the
-program has a list of choices of its own, so that leaving one out does not give its place to a choice of another sort.
+Random choices determine a schedule: which processes take part, which one goes next, and which requests fail. The
+choices are recorded, parts of them are left out, and the rest is played again, as Hypothesis does with its examples.
+Each line of the program has its own list of choices. So if one is left out, no choice of another sort takes its place.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import NamedTuple, TypeAlias
 from tests.simulation.schedule import run_schedule
 
 TRIES_MAX = 3000  # some ten seconds
-QUIET = 1 - 2**-53  # nothing happens whose share is less than one
+QUIET = 1 - 2**-53  # above any share less than one, so that nothing goes wrong
 WORDS_MAX = 4
 
 Choice: TypeAlias = tuple[str, float | None]
-"""Where it was made, and a number from 0 to 1; None: the first of several, or that nothing happens."""
+"""The line that made the choice, and a number from 0 to 1; None: the first of several, or that nothing happens."""
 
 
 class Recorder(random.Random):
-    """Chance that writes down what it gave."""
+    """Random numbers that are recorded as choices."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -42,7 +42,7 @@ class Recorder(random.Random):
 
 
 class Player(random.Random):
-    """Chance that was written down before; at the end of it nothing happens any more."""
+    """Recorded choices in place of random numbers; after the last choice nothing happens any more."""
 
     def __init__(self, choices: Sequence[Choice]) -> None:
         super().__init__(0)
@@ -67,7 +67,7 @@ class Player(random.Random):
 
 
 class Played(NamedTuple):
-    """What became of some choices."""
+    """The result of playing some choices."""
 
     made: list[Choice]
     steps: list[str]
@@ -75,7 +75,7 @@ class Played(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Fewer steps are better, then fewer things that happen."""
+        """The size to be minimized: the number of steps, then the number of choices by which something happens."""
         return len(self.steps), sum(value is not None for _, value in self.made)
 
     @property
@@ -86,13 +86,13 @@ class Played(NamedTuple):
 
 
 def shrink(seed: int, kind: str, *, tries_max: int = TRIES_MAX) -> tuple[Played, Played]:
-    """Leave out what a broken promise does not need; return the schedule as it was and as it is now."""
+    """Leave out choices without which the promise still breaks; return the whole schedule and the shortened one."""
     whole = best = _play(seed, kind, Recorder(seed))
     tries, size = 0, len(best.made)
     while whole.problems and size and tries < tries_max:
         start = len(best.made)
         before = best.size
-        while start > 0 and tries < tries_max:  # what comes late is most likely not needed
+        while start > 0 and tries < tries_max:  # late choices are most likely not needed
             start = max(0, min(start, len(best.made)) - size)
             for quiet in (False, True):
                 tries += 1
@@ -102,7 +102,7 @@ def shrink(seed: int, kind: str, *, tries_max: int = TRIES_MAX) -> tuple[Played,
 
 
 def _shorter(seed: int, kind: str, best: Played, part: slice, *, quiet: bool) -> Played:
-    """Play it without a part of the choices, or with nothing happening there; keep what is better."""
+    """Play a schedule without a part of its choices, or with nothing happening there; return the better one."""
     left = list(best.made)
     left[part] = [(place, None) for place, _ in left[part]] if quiet else []
     played = _play(seed, kind, Player(left))
@@ -116,7 +116,7 @@ def _play(seed: int, kind: str, rng: Recorder | Player) -> Played:
 
 
 def _place() -> str:
-    """The line of the program that asks for chance."""
+    """Return the line of the program that asks for a random number."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename in (__file__, random.__file__):
         frame = frame.f_back

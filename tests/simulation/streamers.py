@@ -1,6 +1,7 @@
-"""Processes that write answers piece by piece, go on with those of others, end them, and follow them.
+"""Processes that write answers piece by piece, continue answers of other writers, end them, and follow them.
 
-Each piece is a text of its own. So it can be told which of them must be in an answer, in which order, and by whom.
+Each piece has a different text. So the checks know which pieces must be in an answer, in which order, and which writer
+wrote each.
 """
 
 from __future__ import annotations
@@ -27,45 +28,45 @@ from treering.session.verbs.streaming import Live
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
-LOOKS_MAX = 60  # of one who follows
+LOOKS_MAX = 60  # looks of one follower
 OVER = frozenset({StreamStatus.COMPLETE, StreamStatus.STOPPED, StreamStatus.PARTIAL})
 
 
 def texts_in(text: str) -> list[str]:
-    """The pieces of an answer."""
+    """Return the pieces of an answer."""
     return [each.decode() for each in TEXT.findall(text.encode())]
 
 
 class Streamers(Agents):
-    """Makes processes that write answers, beside others that use whole sessions."""
+    """Makes processes that write answers, beside the agents, which use whole sessions."""
 
     def __init__(self, world: World, rng: random.Random) -> None:
         super().__init__(world, rng)
         self.streams: list[tuple[str, str]] = []
-        """Life and id of each."""
+        """Life and id of each stream."""
         self.stored: dict[str, list[str]] = {}
-        """The pieces of each that were acknowledged, or read by who goes on, in order."""
+        """By stream, the pieces that were acknowledged, or that a writer read when it took over, in order."""
         self.fixed: dict[str, int] = {}
-        """How many of them a later writer began behind."""
+        """By stream, the number of pieces that the last writer read when it took over."""
         self.writers: dict[str, tuple[str, int]] = {}
-        """By piece: the stream, and which of its writers wrote it."""
+        """By piece: its stream, and the position of the note of its writer."""
         self.takes: dict[str, int] = {}
-        """Where the note is by which the last writer took it."""
+        """By stream, the position of the note by which the last writer took it."""
         self.gone: set[str] = set()
-        """Streams that somebody was told are erased, or discarded."""
+        """Streams whose erasure or discarding was acknowledged."""
 
     # writers
 
     def teller(self, *, shared: bool) -> Steps[None]:
-        """Write an answer, and end it, or leave it as it is."""
+        """Write an answer, and end it, or leave it open."""
         yield from self._as_writer(partial(self._tell, begins=True), shared=shared)
 
     def successor(self, *, shared: bool) -> Steps[None]:
-        """Go on with an answer that somebody left."""
+        """Continue an answer that another writer left open."""
         yield from self._as_writer(partial(self._tell, begins=False), shared=shared)
 
     def judge(self, *, shared: bool) -> Steps[None]:
-        """Keep an answer that is not whole, or discard it."""
+        """Keep an incomplete answer, or discard it."""
         yield from self._as_writer(self._judge, shared=shared)
 
     def _as_writer(self, do: Callable[[Writer], Steps[None]], *, shared: bool) -> Steps[None]:
@@ -104,7 +105,10 @@ class Streamers(Agents):
         yield from self._ended(writer, live)
 
     def _known_taken(self, life: str, live: Live, *, begins: bool) -> int:
-        """Where the note is by which a writer took a stream; of several the last one has it, whoever hears it last."""
+        """Return the position of the note by which a writer took a stream.
+
+        Of several writers, the one with the last note has the stream, in whatever order they get their answers.
+        """
         notes = [f'"id":"{live.note}"'.encode() in line for line in self.ghost.logs[life]]
         take = notes.index(True)
         if take > self.takes.get(live.id, -1):
@@ -115,7 +119,7 @@ class Streamers(Agents):
         return take
 
     def _piece(self, live: Live, take: int) -> Steps[None]:
-        """Write one or two pieces; without an answer, perhaps again."""
+        """Write one or two pieces; if the store does not answer, perhaps write them again."""
         for _ in range(self.rng.choice((1, 1, 2))):
             text = self._mark()
             self.writers[text] = live.id, take
@@ -138,7 +142,7 @@ class Streamers(Agents):
     def _ended(self, writer: Writer, live: Live) -> Steps[None]:
         roll = self.rng.random()
         if roll < 0.3 and not self.strict:
-            return  # it dies
+            return  # the writer dies
         if roll < 0.4:
             yield from streaming.fail(writer, live, "too slow")
             if not live.tape.unsaved:
@@ -170,7 +174,7 @@ class Streamers(Agents):
     # readers
 
     def follower(self) -> Steps[None]:
-        """Follow an answer; be killed now and then, and attach again at the offset."""
+        """Follow an answer; at times begin again at the offset, as after a kill."""
         alive = [name for life, name in self.streams if life == self.world.current_life()]
         if not alive:
             return
@@ -207,15 +211,15 @@ class Streamers(Agents):
             self._observed(stream, seen, known, "who follows to the end")
 
     def _require_dead(self, stream: str, status: StreamStatus | None, now: int) -> None:
-        """A writer that is taken for dead gave no sign of life for its time."""
+        """Check that a writer that is taken for dead gave no sign of life for its time to live."""
         times = [at for key, every in self.world.touched.items() if stream in key for at in every if at <= now]
         if status == StreamStatus.LOST and times and now - max(times) < TTL_MS / 1000:
             self.ghost.problems.append(f"the writer of {stream} is taken for dead too early")
 
-    # others
+    # erasing and tidying up
 
     def eraser(self) -> Steps[None]:
-        """Erase an answer that is being written, or has ended, or something else."""
+        """Erase an answer that is being written or has ended, or erase as an agent does."""
         if self.rng.random() < 0.5:
             yield from super().eraser()
             return
@@ -236,7 +240,7 @@ class Streamers(Agents):
                 self.excuse(error)
 
     def tidier(self) -> Steps[None]:
-        """Tidy up while others are at it."""
+        """Tidy up while other processes write and read."""
         try:
             writer = yield from self._stranger()
             yield from writer.upkeep.optimize(everything=True)
@@ -244,7 +248,10 @@ class Streamers(Agents):
             self.excuse(error)
 
     def lister(self) -> Steps[None]:
-        """Who tidies up; then each answer is open and has what was acknowledged, or is over, and leaves nothing."""
+        """Tidy up, and check each answer.
+
+        An open answer, or the node of an ended one, has all acknowledged pieces. An ended answer has left no chunk.
+        """
         yield from super().lister()
         reader = Reader(self.keys, find_policy(POLICY))
         yield from reader.replica.load()
@@ -270,7 +277,7 @@ class Streamers(Agents):
         return any(each in line for line in self.ghost.logs[life] for each in said)
 
     def _text_of(self, life: str, stream: str, otherwise: str) -> str:
-        """What the node of a stream says; something else if there is none, or it was erased."""
+        """Return the text of the node of a stream; `otherwise` if there is no such node, or it was erased."""
         for line in self.ghost.logs[life]:
             if f'"id":"{stream}"'.encode() in line:
                 record = decode_record(line)
@@ -279,7 +286,7 @@ class Streamers(Agents):
         return otherwise
 
     def _observed(self, stream: str, text: str, known: Sequence[str], who: str) -> None:
-        """What was acknowledged before is there, once, in order; nothing of a writer that was fenced comes later."""
+        """Check that acknowledged pieces are read once and in order, and that no piece of a fenced writer follows."""
         found = texts_in(text)
         fixed = self.stored[stream][: self.fixed[stream]]
         length = min(len(found), len(known))

@@ -1,4 +1,4 @@
-"""The rules of the journal: the page and the table of mutants say the same, and random schedules break no promise."""
+"""The rules of the journal: the page and the table of mutants agree, and random schedules break no promise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.simulation.rules import PAGE, RULES, Rule, stated_rules
 from tests.simulation.schedule import KINDS, run_schedule
 
 MARKS = find_marks(PACKAGE)
-SCHEDULES = few(25, whole=60)  # of each kind; `make simulate` runs 20,000 and more
+SCHEDULES = few(25, whole=60)  # schedules of each kind; `make simulate` runs 20,000 and more
 
 
 def test_every_rule_has_a_mutant_and_stands_on_the_page() -> None:
@@ -36,24 +36,24 @@ def test_the_rules_are_numbered_without_gaps() -> None:
 
 
 def test_the_page_tells_what_every_kind_of_schedule_is_about() -> None:
-    """The table of schedules and the program agree."""
+    """The table of schedules and the program name the same kinds."""
     table = PAGE.read_text(encoding="utf-8").partition("| Schedules of |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE) == list(KINDS)
 
 
 def test_every_mark_in_the_code_names_a_rule() -> None:
-    """A rule that is taken from the table takes its mark along."""
+    """If a rule is removed from the table, its mark has to be removed from the code."""
     assert {mark.rule for mark in MARKS} <= {rule.name for rule in RULES}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_mutant_fits_the_code(rule: Rule) -> None:
-    """The code is marked once where it keeps the rule, and the mutant changes what stands there into a program."""
+    """The code has one mark for the rule, and the mutant changes the marked statement into a valid program."""
     compile(mutate(rule, PACKAGE, MARKS), rule.name, "exec")
 
 
 def test_no_mutant_names_what_is_not_there(tmp_path: Path) -> None:
-    """A mutant that only fails by a name that the code has no more proves nothing."""
+    """A mutant that fails only because it uses a name that no longer exists proves nothing."""
     for rule in RULES:
         source = ast.unparse(mutate(rule, PACKAGE, MARKS))
         (tmp_path / f"{rule.name}.py").write_text(source, encoding="utf-8")
@@ -73,14 +73,14 @@ def test_no_mutant_names_what_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_schedule_breaks_a_promise(kind: str) -> None:
-    """Writers, readers, mergers, deleters and creators at once, with lost requests, kills and power cuts."""
+    """Writers, readers, mergers, deleters and creators run at once, with lost requests, kills and power cuts."""
     for seed in range(SCHEDULES):
         assert run_schedule(seed, kind) == [], f"python -m tests.simulation --kind {kind} --seed {seed}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schedule_can_be_repeated(kind: str) -> None:
-    """A seed says all: the same requests in the same order, with the same answers."""
+    """A seed determines everything: the same requests in the same order, with the same answers."""
     first: list[str] = []
     again: list[str] = []
     run_schedule(7, kind, first.append)
@@ -90,7 +90,7 @@ def test_a_schedule_can_be_repeated(kind: str) -> None:
 
 
 def test_a_rule_that_is_removed_is_missed() -> None:
-    """The hunt tells a broken promise from a mutant that changes nothing."""
+    """`hunt` distinguishes a broken promise from a mutant that changes nothing."""
     swap = next(rule for rule in RULES if rule.name == "swap-tail")
     assert hunt(swap).caught
     assert not hunt(swap._replace(change=first("pass")), schedules=20).caught

@@ -1,4 +1,4 @@
-"""Many schedules on several processes, what becomes of a broken one, and what is recorded."""
+"""Runs of many schedules in several processes, the report of a broken promise, and the record of runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.simulation.runs import SIMULATED, Broken, bare, code_digest, record, 
 from tests.simulation.schedule import KINDS, run_schedule
 from tests.simulation.shrink import Player, Recorder
 
-SEED_OFF_CODERS = 3  # of no schedule that compresses
+SEED_OFF_CODERS = 3  # a seed whose schedules do not use the real coders
 IMPORTED = """\
 import sys
 from tests.simulation.runs import run_batch
@@ -26,13 +26,13 @@ from tests.simulation.schedule import KINDS
 run_batch(range(4 * len(KINDS)), list(KINDS))
 print(*(name for name in sys.modules if name.startswith("treering.") and name.count(".") > 1))
 """
-"""Run some schedules of each kind, and name the modules in folders of the package."""
+"""Runs some schedules of each kind, and prints the imported modules in folders of the package."""
 
-ARGUMENTS = ("2000", "--kind", "store", "--first", "700")  # the mutant is caught after some batches
+ARGUMENTS = ("2000", "--kind", "store", "--first", "700")  # the mutant is detected after some batches
 
 
 def test_a_broken_promise_is_told_in_fewer_steps_by_any_number_of_processes() -> None:
-    """Whoever runs them stops at the same seed, and two thirds of its steps are enough to break the promise."""
+    """Runs with one and two processes stop at the same seed; at most two thirds of its steps break the same promise."""
     rule = next(rule for rule in RULES if rule.name == "bury-own")
     with mutant(rule) as folder:
         alone = simulate(folder, *ARGUMENTS, "--processes", "1")
@@ -48,7 +48,7 @@ def test_a_broken_promise_is_told_in_fewer_steps_by_any_number_of_processes() ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_choices_play_the_same_schedule(kind: str) -> None:
-    """Writing choices down changes nothing, and playing all of them gives every request again."""
+    """Recording choices changes nothing, and playing all of them repeats every request."""
     plain: list[str] = []
     recorded: list[str] = []
     played: list[str] = []
@@ -62,14 +62,14 @@ def test_recorded_choices_play_the_same_schedule(kind: str) -> None:
 
 
 def test_every_seed_is_run_once() -> None:
-    """Batches cover all seeds, also those that do not fill one, and each kind has its share."""
+    """Batches cover all seeds, also if the last batch is not full, and each kind has its share."""
     counts = sum((batch.counts for batch in run_batches(range(5, 126), list(KINDS), 1)), Counter[str]())
     assert counts.total() == 121
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
 def test_runs_are_recorded_one_below_the_other(tmp_path: Path) -> None:
-    """A page is made with the first run; the next ones are added to it."""
+    """The first run creates the page; later runs are added to it."""
     page = tmp_path / "page.md"
     record(page, range(8), Counter(store=5, disk=3), 2.4, None)
     record(page, range(1000, 3000), Counter(disk=1200), 61.0, Broken(2199, "disk", "a|b lost"))
@@ -80,14 +80,14 @@ def test_runs_are_recorded_one_below_the_other(tmp_path: Path) -> None:
 
 
 def test_the_digest_is_of_all_that_schedules_run() -> None:
-    """A module outside these folders that a schedule imported would not change the digest."""
+    """Schedules import no module outside these folders: a change to such a module would not change the digest."""
     done = subprocess.run([sys.executable, "-c", IMPORTED], cwd=ROOT, capture_output=True, text=True, check=True)
     packages = {module.split(".")[1] for module in done.stdout.split()}
     assert {"journal", "session", "erasure"} <= packages <= set(SIMULATED)
 
 
 def test_comments_and_docstrings_are_not_of_the_digest() -> None:
-    """What a function does, is."""
+    """A change to the code of a function changes the digest; a change to its comments or docstring does not."""
     told = 'def act():\n    """Do it."""\n    return 1  # one\n'
     assert bare(told) == bare("def act():\n    return 1\n")
     assert bare(told) != bare("def act():\n    return 2\n")

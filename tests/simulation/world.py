@@ -1,8 +1,8 @@
-"""A store that misbehaves in every way a store may, one atomic step at a time.
+"""A store with every fault that a real store may have, in atomic steps.
 
-Each request is one atomic step, except LIST, which answers page by page and each page in two halves, and DELETE of
-several keys. A request may be lost before it takes effect, take effect and lose its reply, or take effect later,
-perhaps more than once since clients send again what was not answered.
+Each request is one atomic step, except a LIST, which answers page by page and each page in two halves, and a DELETE of
+several keys. A request may be lost before it takes effect, take effect and lose its reply, or take effect later. It may
+take effect more than once, since clients repeat a request that was not answered.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class World:
     """Objects and faults of one schedule, for a store that swaps whole objects.
 
     Args:
-        rng: The only source of chance.
-        keys: The session that everything is about.
-        faults: Share of the requests that go wrong.
-        page: Most keys of one LIST.
-        sends_max: How often a client sends a request that is not answered; see `RetryingDriver`.
+        rng: The only source of random numbers.
+        keys: The session that all processes use.
+        faults: The share of requests that fail.
+        page: The most keys in one page of a LIST.
+        sends_max: How often a client sends a request without an answer; see `RetryingDriver`.
     """
 
     late_share = 0.2
-    """How likely a late request takes effect before any other one."""
+    """The probability that a late request takes effect before the next request."""
 
     def __init__(self, rng: random.Random, keys: SessionKeys, *, faults: float, page: int, sends_max: int) -> None:
         self.rng = rng
@@ -70,13 +70,13 @@ class World:
         self.late: list[Request] = []
         self.ghost = Ghost(keys, self.objects)
         self.listed_only: str | None = None
-        """A key that lists show for ever, though there is no such object any more."""
+        """A key that lists show for ever, although its object does not exist any more."""
         self.steps = 0
-        """How many requests were sent: the only time that there is."""
+        """The number of requests that were sent; it is also the clock of the simulation."""
         self.leases: dict[str, tuple[Lease, int, int]] = {}
-        """By life, its lease, the end of its journal, and when one of the two changed."""
+        """By life, its lease, the end of its journal, and the time at which one of the two last changed."""
         self.touched: dict[str, list[int]] = {}
-        """By key of what holds pieces of an answer, when it was written."""
+        """By key of a chunk with pieces of an answer, the times at which it was written."""
         self._versions = itertools.count(1)
         self._markers = recent_folder(keys.prefix)
         self.place(recent_complete(keys.prefix), b"{}\n", self.next_version())
@@ -84,7 +84,7 @@ class World:
     # requests and their faults
 
     def send(self, request: Request) -> Answer | Effect:
-        """Perform a request, with faults; some answer at once, others take several steps."""
+        """Perform a request, with faults. Some requests answer at once, others take several steps."""
         rng = self.rng
         self.steps += 1
         if self.late and rng.random() < self.late_share:
@@ -119,13 +119,13 @@ class World:
                 raise TypeError("this store does not append")
 
     def land(self, request: Request) -> None:
-        """Let a request take effect that nobody waits for any more."""
+        """Let a late request take effect; no process waits for its answer."""
         answer = self.begin(request)
         if isinstance(answer, GeneratorType):
             for _ in answer:
                 pass
 
-    # what requests do
+    # effects of requests
 
     def _get(self, request: Get) -> Answer:
         there = self.objects.get(request.key)
@@ -153,7 +153,7 @@ class World:
         return Version(str(next(self._versions)))
 
     def place(self, key: str, data: bytes, version: Version) -> Written:
-        """Let an object have these bytes, and the ghost know."""
+        """Store the bytes of an object, and check the new state with the ghost."""
         old = self.objects.get(key)
         self.objects[key] = (version, data)
         if key == self.keys.tail:
@@ -176,7 +176,10 @@ class World:
         return Written(version)
 
     def _require_lease(self, tail: Tail) -> None:
-        """Who has the lease records alone; it is taken from the dead only, and given back by who has it."""
+        """Check a change of the tail against the lease.
+
+        Only the holder records. The lease is taken only from a dead holder, and given back only by its holder.
+        """
         life, now = tail.header.life, tail.header.lease or Lease()
         old, end, since = self.leases.get(life, (Lease(), tail.header.base, self.steps))
         told = f"lease {old.number} of {old.by!r} became {now.number} of {now.by!r}"
@@ -196,7 +199,7 @@ class World:
             self.leases[life] = now, tail.end, self.steps
 
     def _list(self, request: List) -> Effect:
-        """One page, in two halves: names may come and go in between."""
+        """Answer one page in two halves; objects may appear and vanish in between."""
         keys = self._matching(request)
         middle = keys[self.rng.randrange(len(keys))] if keys else request.prefix
         first = [key for key in keys if key < middle]
@@ -222,7 +225,7 @@ class World:
         return Deleted()
 
     def remove(self, key: str) -> None:
-        """Let an object be gone."""
+        """Remove an object, as a request does."""
         if self.objects.pop(key, None) is None:
             return
         if "/segments/" in key:
@@ -233,22 +236,22 @@ class World:
             self._require_marked()
 
     def lose(self, key: str) -> None:
-        """Let an object be missing that nobody removed."""
+        """Remove an object without a request, as damage."""
         del self.objects[key]
 
     def _require_held(self) -> None:
-        """Whatever happens, each position below the tail's base is in a segment."""
+        """Check that each position below the tail's base is in a segment."""
         if (position := self.missing()) is not None:
             self.ghost.problems.append(f"position {position} is neither in the tail nor in a segment")
 
     def _require_begun(self, key: str) -> None:
-        """There are pieces of answers only that the journal says were begun."""
+        """Check that the journal says that the stream of a new chunk was begun."""
         name = parse_chunk(key)
         if name is not None and not self._said(key, f'"node":"{name.stream}"'):
             self.ghost.problems.append(f"pieces of {name.stream} are stored, and the journal does not tell of it")
 
     def _require_over(self, key: str) -> None:
-        """Pieces are removed only of answers that the journal says have ended."""
+        """Check that the journal says that the stream of a removed chunk has ended."""
         name, life = parse_chunk(key), key.split("/")[-3]
         if name is None or life in self.ghost.dead or life not in self.ghost.logs:
             return
@@ -261,13 +264,13 @@ class World:
         return any(said.encode() in line for line in self.ghost.logs.get(key.split("/")[-3], ()))
 
     def _require_marked(self) -> None:
-        """A session that can be resumed is found by lists: the marker that its card names is there."""
+        """Check that lists find a session that can be resumed: the marker that its card names exists."""
         card, _ = self._registers()
         if card is not None and not card.dead and self.keys.marker(card.marker) not in self.objects:
             self.ghost.problems.append(f"the marker {card.marker!r} of life {card.life} is missing")
 
     def _require_order(self) -> None:
-        """The tail begins at or below what is sealed, that is covered, and the tail reaches as far as that."""
+        """Check that base ≤ `sealed` ≤ `covers` ≤ end of the tail, if both registers are of one life."""
         latest, there = self.objects.get(self.keys.latest), self.objects.get(self.keys.tail)
         if latest is None or there is None:
             return
@@ -280,7 +283,7 @@ class World:
             self.ghost.problems.append(f"base, sealed, covers and end are out of order: {places}")
 
     def missing(self) -> int | None:
-        """The first position below the tail's base that no segment holds."""
+        """Return the first position below the tail's base that no segment holds."""
         there = self.objects.get(self.keys.tail)
         if there is None:
             return None
@@ -291,7 +294,7 @@ class World:
         return reach if reach < header.base else None
 
     def appended_to(self, life: str) -> bool:
-        """Whether the tail is of this life, which its first append writes."""
+        """Whether the tail is of this life; the first append of a life writes its tail."""
         data = self.objects.get(self.keys.tail, (ABSENT, b""))[1]
         header = parse_tail(data, key=self.keys.tail, appends=self.keys.appends).header if data else None
         return header is not None and header.life == life and not header.dead
@@ -299,32 +302,32 @@ class World:
     # the end
 
     def heal(self) -> None:
-        """From now on nothing goes wrong any more; what was late takes effect."""
+        """End all faults, and let late requests take effect."""
         self.faults = 0.0
         while self.late:
             self.land(self.late.pop())
 
     def listed(self) -> tuple[Version, str]:
-        """The version of `latest`, and the marker by which lists find the session; empty if it is not to be found."""
+        """Return the version of `latest`, and the marker by which lists find the session; empty if it is deleted."""
         version, data = self.objects.get(self.keys.latest, (ABSENT, b""))
         card = parse_latest(data, key=self.keys.latest).card if data else None
         return version, "" if card is None or card.dead else card.marker
 
     def current_life(self) -> str:
-        """The life that was not deleted; empty if there is none."""
+        """Return the life that was not deleted; empty if there is none."""
         card, header = self._registers()
         if card is None or card.dead or (header is not None and header.dead and header.life == card.life):
             return ""
         return card.life
 
     def deleted_life(self) -> str:
-        """The life whose tombstone is in the tail; empty if there is none, or a purge of it began."""
+        """Return the life whose tombstone is in the tail; empty if there is none, or if its purge has begun."""
         card, header = self._registers()
         purging = card is not None and card.dead and not card.life
         return header.life if header is not None and header.dead and not purging else ""
 
     def entombed(self) -> bool:
-        """Whether a tombstone stands in the tail, or nothing does."""
+        """Whether the tail is a tombstone or is missing."""
         _, header = self._registers()
         return header is None or header.dead
 
@@ -341,7 +344,7 @@ def _part(data: bytes, request: Get) -> bytes:
 
 
 def describe(request: Request) -> str:
-    """A request for people."""
+    """Describe a request in a trace."""
     match request:
         case Get(key):
             return f"get {_short(key)}"
@@ -356,7 +359,7 @@ def describe(request: Request) -> str:
 
 
 def describe_answer(answer: Answer) -> str:
-    """An answer for people; registers are told in words."""
+    """Describe an answer in a trace, with the main values of a register."""
     match answer:
         case Found(data, version, size):
             return f"version {version}, {size} bytes{_told(data)}"
@@ -382,7 +385,7 @@ def _told(data: bytes) -> str:
 
 
 def name_of(request: Request) -> str:
-    """What a request is about."""
+    """Return the key or keys that a request is about, as one name."""
     match request:
         case List(prefix, after):
             return prefix + after
