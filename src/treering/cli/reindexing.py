@@ -17,7 +17,7 @@ def reindex(settings: Settings, *, as_json: bool) -> None:
     """Give each session a marker, so that lists are quick.
 
     Includes namespaces. Needed once for a store made by an earlier version, and after files were copied or restored by
-    hand. From then on lists read only the days that they show, and not every card. Can be repeated at any time, also
+    hand. From then on lists read the cards that they show, and not every card. Can be repeated at any time, also
     while sessions are in use.
     """
     done, out = settings.open().reindex(), Output()
