@@ -125,13 +125,13 @@ def test_a_row_of_a_page_takes_few_calls(folder: Path) -> None:
 
 
 def test_the_tree_reads_a_small_part_of_the_history(folder: Path) -> None:
-    """The skeleton is read from indexes: less than a twentieth of the text, where a file would be parsed whole."""
+    """The skeleton is read from indexes: less than an eighteenth of the text, where a file would be parsed whole."""
     store, counts = counted(folder)
     assert len(store.view(f"s-{LONG}").nodes()) > LONG
     text = sum(len(workload.text(each)) for each in workload.session(LONG))
     tail = (folder / f"sessions/s-{LONG}/tail.jsonl").stat().st_size
     latest = (folder / f"latest/s-{LONG}.jsonl.zst").stat().st_size
-    assert counts.bytes_down - tail - latest < text / 20
+    assert counts.bytes_down - tail - latest < text / 18
 
 
 LOOKS: dict[str, tuple[int, Callable[[View], object]]] = {

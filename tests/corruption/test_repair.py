@@ -54,7 +54,7 @@ class Damaged(NamedTuple):
         before = self.objects
         done = self.store.repair("s", into="t")
         after = self.objects
-        new = ("latest/t.", "/t/", "/t=.")
+        new = ("latest/t.", "/t/", ".t=.")
         assert {key: data for key, data in after.items() if not any(part in key for part in new)} == before
         damage = [each for each in self.store.verify("t") if each.severity == "damage"]
         assert {each.kind for each in damage} <= {"missing_blob"}

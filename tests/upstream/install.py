@@ -10,7 +10,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Final
 
@@ -62,8 +61,8 @@ def _unpack(folder: Path, name: str, version: str) -> None:
     packed = _npm(folder, "pack", "--silent", f"{name}@{version}").split()[-1]
     target = folder / "node_modules" / name
     shutil.rmtree(target, ignore_errors=True)
-    with tarfile.open(folder / packed) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+    (folder / "unpacked").mkdir(exist_ok=True)
+    subprocess.run(["tar", "--extract", "--file", folder / packed, "--directory", folder / "unpacked"], check=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     (folder / "unpacked" / "package").rename(target)
     (folder / "unpacked").rmdir()
