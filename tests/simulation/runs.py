@@ -10,7 +10,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -115,6 +115,7 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
+@cache
 def code_digest() -> str:
     """Return a digest of the code that schedules run, in 10 hex digits; comments and docstrings do not change it."""
     root = Path(treering.__file__).parent

@@ -186,7 +186,7 @@ def test_no_state_of_the_page_breaks_a_rule(page: Browser, full: Writable, size:
     assert len(seen) == 17
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("size", [WIDE, pytest.param(NARROW, marks=pytest.mark.whole)], ids=["wide", "narrow"])
 def test_no_state_of_an_exported_page_breaks_a_rule(
     page: Browser, full: Writable, size: tuple[int, int], tmp_path: Path
 ) -> None:

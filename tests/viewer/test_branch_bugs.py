@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+from tests.sampling import few
 from tests.storage.processes import finish, start
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import Own, address, shows, talk, texts
@@ -198,21 +199,22 @@ def test_an_empty_branch(browser: Browser, own: Own) -> None:
 
 
 def test_very_deep(browser: Browser, own: Own) -> None:
-    """Of 3,000 messages each is passed once, in order, on the way from the first to the last and back."""
+    """Of a thousand messages and more each is passed once, in order, on the way from the first to the last."""
     store, server = own
-    first = talk(store, *(f"message {number}" for number in range(3000)))[0]
+    count = few(1200, whole=3000)
+    first = talk(store, *(f"message {number}" for number in range(count)))[0]
     browser.open(address(server, f"#/s/s/n/{first}"))
     browser.see("article.message", "message 0")
     walk = (
-        "const done = arguments[0], place = document.querySelector('.conversation'), seen = [];"
-        "const last = () => [...document.querySelectorAll('.messages article .body')].map((each) => each.textContent);"
-        "const step = () => { for (const text of last()) if (seen.indexOf(text, -400) < 0) seen.push(text);"
-        " if (seen.at(-1) === 'message 2999') return done(seen);"
+        "const [last, done] = arguments, place = document.querySelector('.conversation'), seen = [];"
+        "const shown = () => [...document.querySelectorAll('.messages article .body')].map((each) => each.textContent);"
+        "const step = () => { for (const text of shown()) if (seen.indexOf(text, -400) < 0) seen.push(text);"
+        " if (seen.at(-1) === last) return done(seen);"
         " place.scrollTop = place.scrollHeight; setTimeout(step, 20); }; step();"
     )
     browser.driver.set_script_timeout(60)
-    seen = browser.driver.execute_async_script(walk)
-    assert seen == [f"message {number}" for number in range(3000)]
+    seen = browser.driver.execute_async_script(walk, f"message {count - 1}")
+    assert seen == [f"message {number}" for number in range(count)]
 
 
 def test_very_wide(browser: Browser, own: Own) -> None:
