@@ -9,11 +9,27 @@ import msgspec
 from tests.drivers import PassingDriver
 
 from treering.format.frames import decompress_frame, skippable_payload, walk
-from treering.format.register import Tail, decode_tail, encode_tail
+from treering.format.paths import SessionKeys
+from treering.format.register import Card, Tail, decode_tail, encode_latest, encode_tail
 from treering.ids import new_nonce
+from treering.journal.register import LatestRegister
 from treering.session.content import Restored
 from treering.session.reader import Readable
-from treering.storage.requests import ABSENT, Answer, Batch, Driver, Found, Get, Put, Request, Steps, Written
+from treering.storage.requests import (
+    ABSENT,
+    Answer,
+    Batch,
+    Delete,
+    Deleted,
+    Driver,
+    Found,
+    Get,
+    Put,
+    Request,
+    Steps,
+    Written,
+)
+from treering.storage.run import run
 from treering.testing.conformance import ask
 
 T = TypeVar("T")
@@ -53,6 +69,18 @@ def put_back(driver: Driver, session: str, before: bytes) -> None:
     tail = decode_tail(before, key=key, compressed=False)
     anew = Tail(header=msgspec.structs.replace(tail.header, nonce=new_nonce()), lines=tail.lines)
     ask(driver, Put(key, encode_tail(anew, compressed=False), now.version), Written)
+
+
+def put_card(driver: Driver, session: str, change: Callable[[Card], Card]) -> None:
+    """Change the card of a session, and move its marker to where the new card names it; without a name it goes."""
+    keys = SessionKeys("", session, driver.appends)
+    there = run(LatestRegister(keys).read(), driver)
+    assert there.value is not None
+    old, new = there.value.card, change(there.value.card)
+    ask(driver, Delete((keys.marker(old.marker),)), Deleted)
+    if new.marker:
+        ask(driver, Put(keys.marker(new.marker), b""), Written)
+    ask(driver, Put(keys.latest, encode_latest(new, there.value.lines), expect=there.version), Written)
 
 
 class Paused(Generic[T]):

@@ -6,28 +6,25 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.servers import S3Server, moto
-from tests.session.at_rest import KilledDriver, KilledError, Paused, replaces
+from tests.session.at_rest import KilledDriver, KilledError, Paused, put_card, replaces
 from tests.session.backends import Backend, kill, memory_backend
 from tests.session.faults import Meeting, OneFault, latest_write
 
 import treering
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.format.paths import SessionKeys
-from treering.format.register import encode_latest
 from treering.ids import now_ms
-from treering.journal import marker
-from treering.journal.register import LatestRegister
+from treering.journal.marker import first_marked
 from treering.session import upkeep
 from treering.session.verbs import notes
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Delete, Put
 from treering.storage.run import run
 from treering.store.place import Place
 
@@ -258,12 +255,7 @@ def test_an_asynchronous_session_is_listed_alike() -> None:
 
 def written(folder: Path, session: str, *, card: int, log: int) -> None:
     """Pretend that marker and card, and the log, of a session were written at these seconds."""
-    driver, keys = LocalDriver(folder), SessionKeys("", session, appends=True)
-    there = run(LatestRegister(keys).read(), driver)
-    assert there.value is not None
-    marked = marker.first_marked(there.value.card, now_ms=card * 1000, unique="0")
-    driver.execute((Put(keys.marker(marked.marker), b""), Delete((keys.marker(there.value.card.marker),))))
-    driver.execute((Put(keys.latest, encode_latest(marked, there.value.lines), expect=there.version),))
+    put_card(LocalDriver(folder), session, partial(first_marked, now_ms=card * 1000, unique="0"))
     os.utime(folder / f"latest/{session}.jsonl.zst", (card, card))
     os.utime(folder / f"sessions/{session}/tail.jsonl", (log, log))
 

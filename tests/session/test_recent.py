@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.session.at_rest import KilledDriver, KilledError, Paused, replaces
+from tests.session.at_rest import KilledDriver, KilledError, Paused, put_card, replaces
 from tests.session.backends import kill
 from tests.session.faults import OneFault
 
@@ -80,7 +80,7 @@ def say(store: Store, session: str, text: str = "hello", **options: str) -> None
         opened.append(text)
 
 
-def all_pages(store: Store, limit: int, **wanted: str) -> list[str]:
+def all_pages(store: Store, limit: int, **wanted: str | bool) -> list[str]:
     """The sessions of all pages."""
     shown, after = [], None
     while True:
@@ -349,13 +349,7 @@ def test_files_of_others_below_recent_hide_nothing(clock: Clock, foreign: str) -
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(recent, "LIST_KEYS_MAX", 2)
         for limit in (1, 3):
-            shown, after = [], None
-            while True:
-                page = store.sessions(limit=limit, after=after, below=True)
-                shown += [row.id for row in page.rows]
-                if (after := page.after) is None:
-                    break
-            assert shown == names
+            assert all_pages(store, limit, below=True) == names
 
 
 @pytest.mark.parametrize("cursor", ["20700-1790000000000-latest/a.jsonl.zst", "9" * 5000 + "-latest/a.jsonl.zst", "x"])
@@ -401,12 +395,7 @@ def test_a_marker_says_nothing_of_a_project_that_was_erased() -> None:
 def forget_markers(driver: Driver, *sessions: str) -> None:
     """Let these sessions be such as an earlier version made."""
     for session in sessions:
-        keys = SessionKeys("", session, driver.appends)
-        there = run(LatestRegister(keys).read(), driver)
-        assert there.value is not None
-        driver.execute((Delete((keys.marker(there.value.card.marker),)),))
-        card = msgspec.structs.replace(there.value.card, marker="")
-        driver.execute((Put(keys.latest, encode_latest(card, there.value.lines), expect=there.version),))
+        put_card(driver, session, lambda card: msgspec.structs.replace(card, marker=""))
 
 
 def test_a_store_that_does_not_say_that_markers_are_complete_lists_all_cards() -> None:
@@ -576,16 +565,11 @@ def test_a_backup_has_markers_of_its_own() -> None:
 
 def age(driver: Driver, session: str, *, timed: bool = False) -> str:
     """Let the marker of a session be one of an early version, and its card of that time; return the marker's key."""
-    keys = SessionKeys("", session, driver.appends)
-    there = run(LatestRegister(keys).read(), driver)
-    assert there.value is not None
-    new = Marker.parse(there.value.card.marker)
+    new = Marker.parse(card_of(driver, session).marker)
     assert new is not None
     old = msgspec.structs.replace(new, timed=timed)
-    card = msgspec.structs.replace(there.value.card, marker=old.text, updated=new.ms)
-    driver.execute((Delete((keys.marker(new.text),)), Put(keys.marker(old.text), b"")))
-    driver.execute((Put(keys.latest, encode_latest(card, there.value.lines), expect=there.version),))
-    return keys.marker(old.text)
+    put_card(driver, session, lambda card: msgspec.structs.replace(card, marker=old.text, updated=new.ms))
+    return SessionKeys("", session, driver.appends).marker(old.text)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 10])

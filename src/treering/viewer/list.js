@@ -50,6 +50,7 @@ export class List {
   async show() {
     const turn = ++this.turn;
     this.text = this.field.value.trim();
+    this.more.hidden = true;
     const page = await this.read();
     if (turn !== this.turn) return;
     fill(this.rows, page.rows.map(card));
@@ -59,24 +60,24 @@ export class List {
   }
 
   async next() {
+    const { turn } = this;
     const page = await this.read(this.after);
+    if (turn !== this.turn) return;
     this.rows.append(...page.rows.map(card));
     this.tell(page);
   }
 
-  /** Say what the rows are. @param {any} page The last one that was read. */
+  /** Say what the rows are, and whether there are more. @param {any} page The last one that was read. */
   tell(page) {
+    this.after = page.after;
+    this.more.hidden = !this.after;
     const count = this.rows.children.length;
     this.told.textContent = this.text ? `${counted(count, "session")} found by title${page.complete === false ? " so far" : ""}` : count ? "" : "There are no sessions here yet.";
   }
 
   /** @param {string | null} [after] Read what comes behind the page before. */
-  async read(after = null) {
-    const query = this.text ? { q: this.text, after } : { after };
-    const page = await this.source.get("sessions", { ...query, limit: PAGE, below: true });
-    this.after = page.after;
-    this.more.hidden = !this.after;
-    return page;
+  read(after = null) {
+    return this.source.get("sessions", { q: this.text, after, limit: PAGE, below: true });
   }
 
   /** @param {number} turn */
