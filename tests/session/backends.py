@@ -11,6 +11,7 @@ from treering.api.async_session import AsyncSession
 from treering.api.async_store import AsyncStore
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.ids import now_ms
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
@@ -58,6 +59,13 @@ KINDS = ("memory", "logs", "local")
 def backend_of(kind: str, folder: Path) -> Backend:
     """A store of one of these kinds; one on disk is in `folder`."""
     return local_backend(folder) if kind == "local" else memory_backend(appends=kind == "logs")
+
+
+def tick() -> None:
+    """Wait until the clock shows a later millisecond: what is written next is younger than what was written before."""
+    start = now_ms()
+    while now_ms() == start:
+        pass
 
 
 def files_below(folder: Path) -> dict[str, bytes]:

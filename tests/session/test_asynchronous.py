@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.budgets.texts import texts as budget_texts
 from tests.drivers import PassingDriver
-from tests.session.backends import Backend, kill, memory_backend, texts
+from tests.session.backends import Backend, kill, memory_backend, texts, tick
 
 import treering
 from treering import KeepCheckpoints, SessionHeldError
@@ -259,6 +259,7 @@ async def test_retain_and_erase_finish_what_blocks_in_a_thread(backend: Backend)
         async with store.session(name) as session:
             for step in range(3):
                 await session.commit(["x"], state={"n": step}, label=str(step))
+        tick()
     async with store.session("b") as session:
         erased = await session.erase(session.node or "")
     with backend.store().session("b") as blocking:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.session.at_rest import KilledDriver, KilledError, Paused, put_card, replaces
-from tests.session.backends import kill
+from tests.session.backends import kill, tick
 from tests.session.faults import OneFault
 
 import treering
@@ -230,6 +230,7 @@ def test_the_order_is_that_of_activity(clock: Clock) -> None:
     for ahead, name in [(0, "a"), (DAY_MS, "b"), (0, "c"), (2 * DAY_MS, "d")]:
         clock.ahead_ms = ahead
         say(store, name)
+        tick()
     assert all_pages(store, 1) == all_pages(store, 10) == ["d", "b", "c", "a"]
 
 
