@@ -7,6 +7,7 @@ import click
 from treering.cli.output import Output
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
+from treering.maintenance.reindexing import Reindexed
 
 
 @click.command()
@@ -20,7 +21,8 @@ def reindex(settings: Settings, *, as_json: bool) -> None:
     hand. From then on lists read the cards that they show, and not every card. Can be repeated at any time, also
     while sessions are in use.
     """
-    done, out = settings.open().reindex(), Output()
+    store, out = settings.open(), Output()
+    done = store.reindex() if settings.missing_folder is None else Reindexed()  # reading makes no store, nor does this
     if as_json:
         out.document(done)
         return

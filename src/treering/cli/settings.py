@@ -42,12 +42,15 @@ class Settings:
 
     def tell_what_is_missing(self) -> None:
         """Print that the store does not exist, if a command used a folder without a store and made none."""
-        if not self._opened:
-            return
-        folder = location_of(self.target)
-        if os.path.isabs(folder) and not os.path.exists(folder):
+        if self._opened and (folder := self.missing_folder):
             told = f"there is no store at {folder} yet; --store or {STORE_VARIABLE} names another one"
             click.echo(one_line(told).encode(errors="replace"), err=True)
+
+    @property
+    def missing_folder(self) -> str | None:
+        """The folder of the store, if it does not exist; None for a store elsewhere."""
+        folder = location_of(self.target)
+        return folder if os.path.isabs(folder) and not os.path.exists(folder) else None
 
     def elsewhere(self, target: str, namespace: Sequence[str]) -> Place:
         """Open another store, or namespaces of it, with the same options."""
