@@ -255,7 +255,7 @@ def test_an_asynchronous_session_is_listed_alike() -> None:
 
 def written(folder: Path, session: str, *, card: int, log: int) -> None:
     """Pretend that marker and card, and the log, of a session were written at these seconds."""
-    put_card(LocalDriver(folder), session, partial(first_marked, now_ms=card * 1000, unique="0"))
+    put_card(LocalDriver(folder), session, partial(first_marked, ms=card * 1000, unique="0"))
     os.utime(folder / f"latest/{session}.jsonl.zst", (card, card))
     os.utime(folder / f"sessions/{session}/tail.jsonl", (log, log))
 

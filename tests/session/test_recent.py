@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
@@ -19,7 +20,9 @@ from tests.session.backends import kill, tick
 from tests.session.faults import OneFault
 
 import treering
+from treering import ids
 from treering.api.store import Store
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import ConflictError, NotFoundError, UnavailableError
 from treering.format.paths import DAY_MS, Marker, SessionKeys, parse_marker, recent_folder, recent_until
 from treering.format.register import Card, encode_latest
@@ -29,7 +32,7 @@ from treering.journal import life
 from treering.journal.marker import MARKED_MS_MAX
 from treering.journal.register import LatestRegister
 from treering.maintenance.reindexing import reindex
-from treering.session import creation, upkeep
+from treering.session import upkeep
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.local import LocalDriver
@@ -41,24 +44,24 @@ from treering.store.place import Place
 
 PROJECTS = ("", "shop", "travel")
 FOLDERS = ("", "/shop", "/elsewhere")
+MINUTE_MS = 60_000
 
 
 class Clock:
-    """A clock that tests set."""
+    """A clock that tests set, in nanoseconds since 1970."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
 
     def __call__(self) -> int:
-        return now_ms() + self.ahead_ms
+        return time.time_ns() + self.ahead_ms * 1_000_000
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of all writers."""
+    """The clock of all writers, and of the store."""
     made = Clock()
-    monkeypatch.setattr(upkeep, "now_ms", made)
-    monkeypatch.setattr(creation, "now_ms", made)
+    monkeypatch.setattr(ids, "_now_ns", made)
     return made
 
 
@@ -232,6 +235,51 @@ def test_the_order_is_that_of_activity(clock: Clock) -> None:
         say(store, name)
         tick()
     assert all_pages(store, 1) == all_pages(store, 10) == ["d", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("appends", [False, True])
+@pytest.mark.parametrize("work", ["prune", "merge", "close"])
+def test_upkeep_moves_no_session(clock: Clock, work: str, *, appends: bool) -> None:
+    """A session that is merged, pruned or closed days later was not active then: it stays where it is in lists."""
+    store = Store(Place(MemoryDriver(appends=appends)))
+    left = store.session("old")
+    for step in range(3):
+        left.commit(["x"], state={"n": step})
+    if work != "close":
+        left.close()
+    for days, name in [(1, "middle"), (2, "new")]:
+        clock.ahead_ms = days * DAY_MS
+        say(store, name)
+    clock.ahead_ms = 4 * DAY_MS
+    with left if work == "close" else store.session("old") as session:
+        match work:
+            case "prune":
+                assert session.prune(KeepCheckpoints(last=1)).plan.pruned
+            case "merge":
+                session.seal()
+                session.optimize(everything=True)
+    assert all_pages(store, 1) == all_pages(store, 10) == ["new", "middle", "old"]
+    found = store.recent()
+    assert found is not None
+    assert found.id == "new"
+
+
+def test_a_record_behind_late_upkeep_moves_its_session(clock: Clock) -> None:
+    """The card that upkeep wrote tells an old time, so it is due with the next record, however soon that comes."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    late = store.session("late")
+    late.append("one")
+    clock.ahead_ms = 30 * MINUTE_MS
+    say(store, "other")
+    clock.ahead_ms = 60 * MINUTE_MS
+    late.seal()
+    late.optimize(everything=True)
+    assert all_pages(store, 1) == ["other", "late"]
+    clock.ahead_ms += 1000
+    late.append("two")
+    kill(late)
+    assert all_pages(store, 1) == ["late", "other"]
 
 
 # what kills and others leave
@@ -753,8 +801,8 @@ def test_imported_sessions_stand_where_they_were_active(tmp_path: Path, *, local
     for name in ("today", "now"):
         say(store, name)
     importer = FileImporter(store)
-    for name, time in (("noon", "05-01T12"), ("march", "03-01T08"), ("night", "05-01T23"), ("dawn", "05-01T05")):
-        importer.load(_pi_file(tmp_path / f"{name}.jsonl", name, f"2026-{time}:00:00.000Z"))
+    for name, day in (("noon", "05-01T12"), ("march", "03-01T08"), ("night", "05-01T23"), ("dawn", "05-01T05")):
+        importer.load(_pi_file(tmp_path / f"{name}.jsonl", name, f"2026-{day}:00:00.000Z"))
     found = [row.id for row in store.sessions(limit=10).rows]
     assert found == ["now", "today", "night", "noon", "dawn", "march"]
     pages = all_pages(store, 2)

@@ -258,6 +258,12 @@ RULES = (
         value("False"),
         test="tests/session/test_recent.py::test_a_session_that_gets_another_marker_while_a_list_is_read_is_not_passed_over",
     ),
+    Rule(
+        "mark-activity",
+        "The time of a marker is that of the last activity that latest tells: upkeep moves no session in lists.",
+        value("now_ms"),
+        test="tests/session/test_recent.py::test_upkeep_moves_no_session",
+    ),
     # resume
     Rule("fit-base", "A reader of both registers does not use a tail that begins after what latest covers.", never()),
     Rule("fit-end", "A reader of both registers does not use a tail that ends before what latest covers.", never()),

@@ -76,7 +76,7 @@ class StreamBody:
                 return False
             self._live.tape.add(piece)
             first, self._oldest = self._oldest is None, self._oldest or uptime()
-            before, self._unsaved_bytes = self._unsaved_bytes, self._unsaved_bytes + len(text)
+            before, self._unsaved_bytes = self._unsaved_bytes, self._unsaved_bytes + len(text.encode())
             return first or before < WINDOW_BYTES <= self._unsaved_bytes
 
     def _require_open(self) -> None:

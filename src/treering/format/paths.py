@@ -320,7 +320,7 @@ class Marker(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> "Marker | None":
         """Return the marker that a card stores as `text`; None for any other text."""
         match = re.fullmatch(_marker_text, text)
-        return cls(_ms_of(match[1], match[2]), match[3], match[4], match[5], match[2] is not None) if match else None
+        return _marker_of(*match.groups()) if match else None
 
     @property
     def text(self) -> str:
@@ -347,6 +347,10 @@ def _names_of(ms: int) -> tuple[str, str]:
 def _ms_of(day: str, time: str | None) -> int:
     """The time that `_names_of` named; without a time of day, the end of the day."""
     return _LAST_MS - int(day) * DAY_MS - int(time or 0)
+
+
+def _marker_of(day: str, time: str | None, project: str, folder: str, unique: str) -> Marker:
+    return Marker(_ms_of(day, time), project, folder, unique, time is not None)
 
 
 def recent_folder(prefix: str) -> str:
@@ -386,7 +390,8 @@ def parse_marker(key: str, prefix: str) -> tuple[str, Marker] | None:
     start = prefix + RECENT
     if not key.startswith(start) or (match := _marker_pattern().fullmatch(key, len(start))) is None:
         return None
-    return match[3], Marker(_ms_of(match[1], match[2]), match[4], match[5], match[6], match[2] is not None)
+    day, time, session, *rest = match.groups()
+    return session, _marker_of(day, time, *rest)
 
 
 class SessionKeys(msgspec.Struct, frozen=True, dict=True):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         erase as erase,
         lease as lease,
         life as life,
+        marker as marker,
         memory as memory,
         merge as merge,
         moment as moment,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = (
-    "append", "cover", "erase", "lease", "life", "memory", "merge", "moment", "purge", "read", "rows", "stream",
-    "watch",
+    "append", "cover", "erase", "lease", "life", "marker", "memory", "merge", "moment", "purge", "read", "rows",
+    "stream", "watch",
 )  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -58,7 +58,7 @@ def cover(
         lines: Body of `latest`: the state at `view.end`, then the records its context needs.
         seal: Write the unsealed records to a segment first.
         nonce: Names this write, its segment and its marker; never used again.
-        now_ms: The time for the marker, in milliseconds since 1970.
+        now_ms: The time, in milliseconds since 1970.
         again: Replace `latest` even if it covers everything already, to change its content.
         segments: File names of the segments that hold all sealed records, if the caller listed them; by default those
             that `latest` names.
@@ -93,7 +93,8 @@ def cover(
         write=nonce,
         lines=len(lines),
     )
-    card = marker.marked(card, view.latest.card, now_ms=now_ms, unique=nonce)  # rule: name-marker-once
+    active_ms = marker.active_ms(card, now_ms)
+    card = marker.marked(card, view.latest.card, ms=active_ms, unique=nonce)  # rule: name-marker-once
     yield from marker.put(view.keys, card, view.latest.card)  # rule: marker-first
     # rule: segment-first before this, marker-first before this
     return (yield from _swap(view, Latest(card=card, lines=tuple(lines))))

@@ -73,7 +73,7 @@ def create(
         ConflictError: The session exists, or another process created it at this moment.
         UnavailableError: The store did not answer; the card may or may not be written.
     """
-    card = marker.first_marked(card, now_ms=now_ms, unique=nonce)
+    card = marker.first_marked(card, ms=now_ms, unique=nonce)
     if born.seen is not None:
         seen = born.seen
         yield from ask(marker.put_of(keys, card), Written)  # rule: mark-load

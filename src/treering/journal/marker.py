@@ -22,35 +22,52 @@ from treering.storage.requests import Delete, Put, Steps, Written
 from treering.storage.run import ask
 
 MARKED_MS_MAX = 600_000
-"""After that time the next `latest` names a newer marker, so that lists show the sessions of a day in order."""
+"""A session that was active this long after its marker gets a newer one, so that lists are in order."""
+_AHEAD_MS_MAX = 60_000
+"""A marker may be this long ahead of the session: clocks differ, and a session is marked after its first record."""
 
 
-def first_marked(card: Card, *, now_ms: int, unique: str) -> Card:
+def first_marked(card: Card, *, ms: int, unique: str) -> Card:
     """Return a card that names a new marker.
 
     Args:
         card: The card.
-        now_ms: When the session was active, in milliseconds since 1970.
+        ms: When the session was active, in milliseconds since 1970.
         unique: Random lower-case letters and digits, never used again.
     """
-    return replace(card, marker=Marker.of(now_ms, card.project, card.cwd, unique).text)
+    return replace(card, marker=Marker.of(ms, card.project, card.cwd, unique).text)
 
 
-def marked(card: Card, old: Card, *, now_ms: int, unique: str) -> Card:
-    """Return a card that names the marker of the card that it replaces or, if that is due, a newer one.
+def marked(card: Card, old: Card, *, ms: int, unique: str) -> Card:
+    """Return a card that names the marker of the card that it replaces or, if that is due, another one.
 
-    A newer marker is due every `MARKED_MS_MAX`, and when the project or folder changes.
+    Another marker is due if the session was active `MARKED_MS_MAX` after it, or before it, since a clock was set back
+    or an import tells an earlier time; and when the project or folder changes.
+
+    Args:
+        card: The card.
+        old: The card that it replaces.
+        ms: When the session was active, in milliseconds since 1970.
+        unique: Random lower-case letters and digits, never used again.
     """
-    fresh, there = Marker.of(now_ms, card.project, card.cwd, unique), Marker.parse(old.marker)
+    fresh, there = Marker.of(ms, card.project, card.cwd, unique), Marker.parse(old.marker)
     same_place = there is not None and (there.project, there.folder) == (fresh.project, fresh.folder)
-    if there is not None and same_place and 0 <= fresh.ms - there.ms < MARKED_MS_MAX:
+    if there is not None and same_place and -_AHEAD_MS_MAX <= fresh.ms - there.ms < MARKED_MS_MAX:
         return replace(card, marker=old.marker)
     return replace(card, marker=fresh.text)
 
 
 def moved(card: Card, old: Card, *, unique: str) -> Card:
     """Return a card that names the marker of `old`, or a new one of that time if its project or folder changed."""
-    return marked(card, old, now_ms=marked_ms(old), unique=unique) if old.marker else card
+    return marked(card, old, ms=marked_ms(old), unique=unique) if old.marker else card
+
+
+def active_ms(card: Card, now_ms: int) -> int:
+    """When the session of a card was active, in milliseconds since 1970; not in the future.
+
+    Upkeep is no activity: a session that is merged, pruned or closed later stays where it is in lists.
+    """
+    return min(card.updated or now_ms, now_ms)  # rule: mark-activity
 
 
 def marked_ms(card: Card) -> int:
@@ -59,7 +76,7 @@ def marked_ms(card: Card) -> int:
     return marker.ms if marker is not None and marker.timed else card.updated
 
 
-def renew(keys: SessionKeys, *, now_ms: int, unique: Callable[[], str]) -> Steps[bool]:
+def renew(keys: SessionKeys, *, ms: int, unique: Callable[[], str]) -> Steps[bool]:
     """Write `latest` again with a new marker.
 
     A write of `latest` that was prepared before is refused from then on. So no other marker that exists now will be
@@ -67,7 +84,7 @@ def renew(keys: SessionKeys, *, now_ms: int, unique: Callable[[], str]) -> Steps
 
     Args:
         keys: The session.
-        now_ms: When it was active, in milliseconds since 1970.
+        ms: When it was active, in milliseconds since 1970.
         unique: Makes names for writes.
 
     Returns:
@@ -83,7 +100,7 @@ def renew(keys: SessionKeys, *, now_ms: int, unique: Callable[[], str]) -> Steps
         if there.value is None or there.value.card.dead:
             return False
         old, nonce = there.value.card, unique()
-        card = replace(first_marked(old, now_ms=now_ms, unique=nonce), write=nonce)
+        card = replace(first_marked(old, ms=ms, unique=nonce), write=nonce)
         yield from put(keys, card, old)
         outcome = yield from register.replace(Latest(card=card, lines=there.value.lines), expect=there.version)
         if isinstance(outcome, Swapped):

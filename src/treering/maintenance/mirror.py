@@ -85,7 +85,7 @@ def _latest(moment: Moment) -> Latest:
     )
     # A repeated run writes the same marker, so that a killed run leaves no extra one.
     unique = view.latest.card.write if _is_plain.fullmatch(view.latest.card.write) else new_nonce()
-    return Latest(card=marker.first_marked(card, now_ms=marker.marked_ms(view.latest.card), unique=unique), lines=lines)
+    return Latest(card=marker.first_marked(card, ms=marker.marked_ms(view.latest.card), unique=unique), lines=lines)
 
 
 class Mirror:

@@ -142,7 +142,7 @@ class _Part:
             if card.read is None:
                 refused = yield from refuse_loads(keys, nonce=new_nonce())
             else:
-                refused = yield from renew(keys, now_ms=_active_ms(card.listing, card.read), unique=new_nonce)
+                refused = yield from renew(keys, ms=_active_ms(card.listing, card.read), unique=new_nonce)
         except (CorruptError, FormatVersionError):
             return 0  # `verify` reports it
         return (yield from _delete(keys, strays)) if refused else 0  # rule: refuse-before-removal

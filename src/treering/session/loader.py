@@ -22,7 +22,7 @@ from treering.format.register import SEGMENTS_NAMED_MAX, Card, Tail, TailHeader
 from treering.format.segment import build_segment
 from treering.format.stream import Chunk
 from treering.ids import new_nonce, now_ms, time_of
-from treering.journal import life
+from treering.journal import life, marker
 from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
 from treering.journal.resume import Registers
@@ -322,7 +322,7 @@ class Loader:
         names = tuple(file_name(segment.key) for segment in self._segments)
         card = msgspec.structs.replace(self.state.card, segments=names if len(names) <= SEGMENTS_NAMED_MAX else ())
         born = life.Birth(self.end, self._mark, seen=self._seen)  # rule: load-looks-first
-        active_ms = min(card.updated or now_ms(), now_ms())  # lists show when it was active, not when it was loaded
+        active_ms = marker.active_ms(card, now_ms())  # lists show when it was active, not when it was loaded
         return (
             yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, now_ms=active_ms, born=born)
         )

@@ -57,7 +57,7 @@ class Upkeep:
         self._tail_bytes = 0
         self._latest_bytes = 0
         self._card_ms = 0
-        """When this handle last wrote the card, or tried to."""
+        """The last activity that the card shows which this handle wrote; or when it last tried to renew the card."""
 
     def require_one_moment(self) -> Steps[None]:
         """Check once, before the first write: refuse to write to a session that was restored or copied in parts.
@@ -181,7 +181,7 @@ class Upkeep:
         self._replica.replace(outcome.view)
         if outcome.done:
             self._latest_bytes = outcome.latest_bytes
-            self._card_ms = now_ms()
+            self._card_ms = max(self._card_ms, journal.marker.active_ms(state.card, now_ms()))
         return outcome.done
 
     def _common_state(self) -> SessionState:
