@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ import treering
 from treering import KeepCheckpoints, SessionHeldError
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
+from treering.storage import threads
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Append, Batch
+from treering.storage.threads import in_thread
 from treering.storage.wrapper import DriverWrapper
 from treering.store.place import Place
 
@@ -421,3 +425,40 @@ async def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> 
         with pytest.raises(SessionHeldError):
             await first.claim()
     await store.close()
+
+
+async def test_a_lock_is_released_if_the_caller_is_cancelled_while_a_thread_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever step it is: the thread cannot be stopped, and what it returns reaches nobody."""
+    store = treering.aopen(tmp_path)
+    async with store.session("s") as session:
+        await session.append(*[treering.user("word " * 2000) for _ in range(100)])  # so much is decoded in a thread
+    calls: list[int] = []
+
+    def cancelling(number: int) -> Callable[[Callable[[Any], Any], Any], Coroutine[Any, Any, Any]]:
+        async def call(function: Callable[[Any], Any], argument: Any) -> Any:
+            task = asyncio.current_task()
+            assert task is not None
+            if len(calls) == number:
+                task.cancel()
+            calls.append(number)
+            return await in_thread(function, argument)
+
+        return call
+
+    async def opened() -> None:
+        async with store.session("s"):
+            pass
+
+    for number in count():
+        calls.clear()
+        monkeypatch.setattr(threads, "in_thread", cancelling(number))
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.create_task(opened())
+        monkeypatch.setattr(threads, "in_thread", in_thread)
+        async with store.session("s") as session:
+            assert len(session.context) == 100
+        if len(calls) <= number:
+            break
+    assert number > 0

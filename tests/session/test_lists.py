@@ -18,6 +18,7 @@ from tests.session.faults import Meeting, OneFault, latest_write
 import treering
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.errors import UsageError
 from treering.ids import now_ms
 from treering.journal.marker import first_marked
 from treering.session import upkeep
@@ -322,3 +323,38 @@ def test_a_namespace_of_any_name_is_listed_by_its_logs(tmp_path: Path) -> None:
     kill(session)
     written(tmp_path / "ns/latest/ns/sessions", "s", card=1000, log=2000)
     assert row_of(store, "s").updated_ms == 2_000_000
+
+
+MANY = "x" * 70_000
+"""Text that takes a few bytes when compressed, and more than a reader takes for a card when not."""
+
+
+TOO_MUCH: dict[str, Callable[[Session], object]] = {
+    "title": lambda session: session.set_title(MANY),
+    "project": lambda session: session.move(project=MANY),
+    "cwd": lambda session: session.move(cwd=f"/{MANY}"),
+    "head": lambda session: session.branch(MANY),
+    "node": lambda session: session.append(treering.user("x", id=MANY)),
+    "extra": lambda session: session.note("card", payload={"mine": {"fact": MANY}}),
+    "fork": lambda session: session.fork("fork", title=MANY),
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_what_no_list_can_read_is_refused_however_well_it_compresses(backend: Backend, what: str) -> None:
+    """Before it is acknowledged; the session can be used as before, and no other one is made."""
+    session = backend.store().session("s")
+    session.append("hello")
+    with pytest.raises(UsageError, match="longest=") as caught:
+        TOO_MUCH[what](session)
+    assert caught.value.kind == "card_too_large"
+    session.append("goes on")
+    session.close()
+    store = backend.store()
+    assert [row.id for row in store.sessions().rows] == ["s"]
+    with store.session("s") as session:
+        assert [item.message["content"] for item in session.context] == ["hello", "goes on"]
+    with pytest.raises(UsageError, match="longest='title'"):
+        store.session("other", title=MANY).append("hello")
+    store.delete("s")
+    assert store.sessions().rows == ()

@@ -87,9 +87,20 @@ class AwaitingStore:
                 for value in found.values:
                     yield value
 
-    def _opening(self, kind: Callable[[T], H], job: Job[T]) -> AsyncOpening[H]:
+    def _opening(self, kind: Callable[[Opened[R]], H], job: Job[Opened[R]]) -> AsyncOpening[H]:
+        found: list[Opened[R]] = []
+
+        def steps() -> Job[Opened[R]]:
+            found.append((yield from job))
+            return found[0]
+
         async def opened() -> H:
-            return kind(await self._run(job))
+            try:
+                return kind(await self._run(steps()))
+            except BaseException:
+                for each in found:  # a thread opened it, and the caller was cancelled meanwhile
+                    release(each.holds)
+                raise
 
         return AsyncOpening(opened())
 

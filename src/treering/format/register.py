@@ -57,7 +57,8 @@ FIRST_PROMPT_BYTES_MAX: Final = 200
 ROOM_BYTES: Final = REGISTER_BYTES_MAX - RESERVE_BYTES
 """Most bytes of the records in a tail, and of the body of `latest`."""
 
-_CARD_CONTENT_BYTES_MAX: Final = 64 * 1024
+_CARD_RATIO_MAX: Final = 8
+"""A card may have this many times `CARD_BYTES_MAX` before compression."""
 
 _LINE_FEED: Final = 0x0A  # found several times as fast as `b"\n"`
 _HOLE_BYTES_MIN: Final = 8  # holes inside an append are whole disk sectors; a single NUL is a flipped bit
@@ -370,13 +371,14 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
         lines: Any JSON lines, line breaks included.
 
     Raises:
-        UsageError: The card is larger than a list reads, or the body is larger than a reader accepts.
+        UsageError: The card or the body is larger than a reader accepts.
     """
     if any(not line or line.find(b"\n") != len(line) - 1 for line in lines):
         raise UsageError("each line must end in a line break and hold no other")
-    front = _encode_card(replace(card, lines=len(lines)))
-    if len(front) > CARD_BYTES_MAX:
-        message = f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest_of(card)!r}"
+    content = _card_line(replace(card, lines=len(lines)))
+    front = compress(content)
+    if (size := _card_size(front, content)) > CARD_BYTES_MAX:
+        message = f"card is too large. bytes={size}, max={CARD_BYTES_MAX}, longest={longest_of(card)!r}"
         raise UsageError(message, kind=Kind.CARD_TOO_LARGE)
     erasures = _Erased(card.erased, card.erasures or UNSET)
     erased = (close_line(_encode_with_acts(erasures)),) if card.erased else ()
@@ -385,13 +387,21 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
     return add_check(front + (compress(body) if body else b""))
 
 
-def _encode_card(card: Card) -> bytes:
-    return compress(first_line(replace(card, erased=(), erasures=())))
+def _card_line(card: Card) -> bytes:
+    return first_line(replace(card, erased=(), erasures=()))
 
 
-def card_bytes(card: Card) -> int:
-    """Bytes of a card, as stored."""
-    return len(_encode_card(card))
+def card_size(card: Card) -> int:
+    """Bytes of a card as stored or, if that is more, an eighth of its bytes before compression.
+
+    Readers limit both: text that compresses well must not become a card which no list reads.
+    """
+    content = _card_line(card)
+    return _card_size(compress(content), content)
+
+
+def _card_size(stored: bytes, content: bytes) -> int:
+    return max(len(stored), -(-len(content) // _CARD_RATIO_MAX))
 
 
 def may_be_tombstone(size: int, session: str) -> bool:
@@ -415,7 +425,7 @@ def decode_card(prefix: bytes, *, key: str) -> Card:
         CorruptError: Damage.
         FormatVersionError: Written by a newer version.
     """
-    line = first_frame(prefix, key=key, bytes_max=_CARD_CONTENT_BYTES_MAX)
+    line = first_frame(prefix, key=key, bytes_max=_CARD_RATIO_MAX * CARD_BYTES_MAX)
     check_version(line, key=key)
     card = decode_object(line, _card_decoder, key=key)
     _require_session(card.session, key=key)

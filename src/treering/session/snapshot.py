@@ -33,6 +33,7 @@ ON_CARD = {("node", "model_change"), *(("note", kind) for kind in (*FACTS, ORIGI
 NAME_CHARS_ORDINARY = 200
 """Length of the names of a head and its node together."""
 JSON_BYTES_MAX = 6  # of one character
+_SHORTER = "make it shorter; what no list shows has room in the state, in messages and in extensions"
 ENTRY_CHARS = 30  # around a name: quotes and the like, or a number
 
 
@@ -197,6 +198,8 @@ def require_room(state: SessionState, records: Sequence[Record]) -> None:
         named += len(record.target or "")
         on_card = on_card or named > NAME_CHARS_ORDINARY or (record.type, record.kind) in ON_CARD
         on_card = on_card or MODEL in bytes(record.brief)
+        if (record.type, record.kind) == ("note", CARD):
+            _require_inline(record)
     crowded = JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.ROOM_BYTES // 4
     if not (crowded or on_card):
         return
@@ -204,6 +207,18 @@ def require_room(state: SessionState, records: Sequence[Record]) -> None:
     require_card(after.card, state.card)
     if crowded:
         _require_heads(after, state)
+
+
+def _require_inline(note: Record) -> None:
+    """Refuse a fact for the card that is so large that the session keeps it in an object of its own."""
+    from treering.format.blobs import blob_refs_in  # most sessions have no further facts on their card
+
+    if blob_refs_in(bytes(note.body)):
+        raise UsageError(
+            f"too much for the card that lists read. longest='extra', max={register.CARD_BYTES_MAX}",
+            kind=Kind.CARD_TOO_LARGE,
+            remedy=_SHORTER,
+        )
 
 
 def require_card(card: Card, before: Card | None = None) -> None:
@@ -223,13 +238,13 @@ def require_card(card: Card, before: Card | None = None) -> None:
         if is_deeper(card.extra, DEPTH_MAX):  # every list reads it
             raise UsageError(f"extra is nested more than {DEPTH_MAX} deep", kind=Kind.VALUE)
     largest = register.CARD_BYTES_MAX - CARD_RESERVE_BYTES
-    size = register.card_bytes(card)
-    if size > largest and (before is None or size > register.card_bytes(before)):
+    size = register.card_size(card)
+    if size > largest and (before is None or size > register.card_size(before)):
         longest = register.longest_of(card)
         raise UsageError(
             f"too much for the card that lists read. longest={longest!r}, bytes={size}, max={largest}",
             kind=Kind.CARD_TOO_LARGE,
-            remedy="make it shorter; what no list shows has room in the state, in messages and in extensions",
+            remedy=_SHORTER,
         )
 
 
