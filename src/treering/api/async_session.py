@@ -124,7 +124,7 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
     async def flush(self) -> None:
         """Record buffered drafts, see `durability="turn"` and `first_write="assistant"`; durable when it returns.
 
-        They are recorded in one append, or in several if one is too small.
+        They are recorded in one append, or in more if they are too large for one.
 
         Raises:
             UsageError: Another writer recorded another node under an id that you chose for a draft (`duplicate_id`).
@@ -459,7 +459,7 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         await self.perform(verbs.forking.fork, session, node=node, title=title, project=project, cwd=cwd, extra=extra)
 
     async def prune(self, keep: KeepCheckpoints, *, dry_run: bool = False) -> Pruned:
-        """Remove checkpoints from the lists, and bodies that no kept checkpoint needs from the sealed segments.
+        """Remove checkpoints from lists, and remove from sealed segments the bodies that no kept checkpoint needs.
 
         Args:
             keep: The checkpoints to keep. The checkpoint that holds the state of a head is kept, too, unless `keep` names

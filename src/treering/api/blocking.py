@@ -155,8 +155,8 @@ class BlockingWriting(BlockingSession[Writer]):
     def stream(self, role: str = "assistant", **fields: object) -> StreamWriter:
         """Begin an answer, whose text is stored and shown to readers while it is written.
 
-        Text survives a kill if it is 100 ms old or is followed by 16 KB; in a bucket, if it is 500 ms old. The finished
-        answer is a node, as if it had been appended then; before that, no context has it. Stream and node have one id.
+        If the process is killed, the text of about the last 100 ms is lost, in a bucket that of the last 500 ms. The
+        finished answer is recorded as a node with the id of the stream; until then no context contains it.
 
         Args:
             role: The role of the message.

@@ -64,7 +64,7 @@ def stored_form(value: object) -> Raw:
 
 @cache
 def _recorded(result: type[msgspec.Struct]) -> frozenset[str]:
-    """The fields of a type of results that hold recorded values: the fields annotated as any type."""
+    """The fields of a type of results that hold recorded values: those whose annotation contains `Any` or `object`."""
     return frozenset(field.name for field in msgspec.structs.fields(result) if _is_any(field.type))
 
 

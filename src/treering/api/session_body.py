@@ -160,7 +160,7 @@ class SessionProperties(Generic[R]):
 
     @property
     def erased_state(self) -> Mapping[str | None, Erased]:
-        """An `Erased` by key of state that was erased and not set since; None: the conversation manager's state."""
+        """An `Erased` for each state key erased and not set since; the key None is the conversation manager's state."""
         newest = self._reader.checkpoint
         return erased_state(newest.state if newest else {}, newest.manager if newest else None)
 
@@ -251,7 +251,7 @@ def erase(
 def flush(writer: Writer) -> Steps[None]:
     """Record buffered drafts, see `durability="turn"` and `first_write="assistant"`; durable when it returns.
 
-    They are recorded in one append, or in several if one is too small.
+    They are recorded in one append, or in more if they are too large for one.
 
     Raises:
         UsageError: Another writer recorded another node under an id that you chose for a draft (`duplicate_id`).

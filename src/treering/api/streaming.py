@@ -41,7 +41,8 @@ class StreamWriter(StreamBody):
 
         Raises:
             StreamLostError: Another writer took the stream over, or ended it.
-            UsageError: The stream has ended, or the text contains half a character, or the answer is too long.
+            UsageError: The stream has ended, the text contains a lone surrogate, or the answer is too long.
+            UnavailableError: Too much text waits to be stored, and the store does not answer; this text waits, too.
         """
         self._take(TEXT, text)
 

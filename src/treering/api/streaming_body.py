@@ -64,7 +64,7 @@ class StreamBody:
 
     @property
     def unsaved(self) -> str:
-        """The text that was written and is not known to be stored."""
+        """The text of all pieces that are not known to be stored, including thinking and the arguments of calls."""
         return "".join(piece.text for piece in self._live.tape.unsaved)
 
     def _add(self, kind: str, text: str, *, call: str = "", name: str = "", signature: str = "") -> bool:

@@ -2,9 +2,10 @@
 
 Rule 1: a key of the state is written only if its bytes changed; a large value is written as a patch of the previous
 value, if the patch is shorter by half. The context is written as splices. A record has nothing that did not change.
-Rule 2: a full record is written when the deltas since the last one are larger than a full one, in which patched values
-count twice, so that a value that only grows is not repeated. A full record is also written for a checkpoint without a
-parent, and after navigation. Never after a fixed number: contexts differ in size by a factor of a thousand.
+Rule 2: a full record is written when the deltas since the last one are larger than a new one would be. Patched values
+count twice in its size: the patches of a value that only grows add up to about its size, so it is not repeated. A full
+record is also written for a checkpoint without a parent, and after navigation; never after a fixed number of deltas,
+since contexts differ in size by a factor of a thousand.
 Rule 3: a full record repeats no value of the state that another record holds: it names that record, in its brief, too.
 A reader follows one reference, never a chain. So a full record holds the values that were patched since they were
 written as a whole.

@@ -79,7 +79,7 @@ class Walk:
         return Context(self.edited(items, shown), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None if a compaction keeps messages from a node on that shows no item.
+        """Return `build` of the longer path; None if a compaction keeps messages from a node without an item.
 
         Such a node may be outside the path, never shown (a change of model), or left out by an earlier compaction; only
         the path tells which.

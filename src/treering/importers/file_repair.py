@@ -114,7 +114,7 @@ class _TreeRepair:
         """Return the parents by their new ids: after the second entry with an id, the id refers to that entry."""
         names: dict[str, str] = {}
         self._names = list[dict[str, str]]()
-        """By entry: the ids in the file that refer to an entry with a new id at that place."""
+        """By entry: the new ids that replace repeated ids of the file in the other references of that entry."""
         parents: list[str | None] = []
         for at, entry in enumerate(self._entries):
             named = entry.parent or entry.above

@@ -42,7 +42,7 @@ class Spending:
         """The last entry of the answer, and the usage of the answer so far."""
 
     def with_notes(self, drafts: Iterable[Draft]) -> Iterator[Draft]:
-        """Yield drafts, and after the last draft of each cost, the note with that cost."""
+        """Yield drafts, and after each answer, before the next one, the note of its usage; `finish` yields the last."""
         for draft in drafts:
             answer, numbers = _answer_of(draft), _spent(draft)
             if answer and answer == self._answer and self._newest is not None:

@@ -6,8 +6,8 @@ Rule 2: in the same request it drops sealed records from the tail, those in segm
 The mark of the new base identifies the append in front of it, so a writer that did not see the dropped records knows
 whether they were its own.
 Rule 3: a refusal proves nothing, since clients re-send after a lost reply, and then our own success comes back as a
-conflict. Read the position the records were meant for, in the tail or in the segment that covers it. The working
-context proves nothing either; it is bounded.
+conflict. Read the position the records were meant for, in the tail or in the segment that holds it. That `latest` lacks
+them proves nothing either, since it holds only a part of the records.
 Rule 4: only a record of another writer at that position is a conflict. A record of our own, from an earlier append with
 an unknown outcome, is progress: read again and append after it.
 Rule 5: an append with an unknown outcome may still take effect. Before its records are sent again, or given up, the

@@ -12,8 +12,8 @@ APPEND_BYTES_MAX = 16 * 1024 * 1024
 TAIL_BYTES_SEAL = TAIL_BYTES_MAX // 2
 # Local disks re-upload nothing; the only bound for the tail is how much a resume should have to read.
 LOG_BYTES_SEAL = 1024 * 1024
-# Sealed records stay in the tail until the next append. If no append follows, a write of its own to drop them pays from
-# this size on: below it, a disk gains a few blocks and a resume a few packets.
+# Sealed records stay in the tail until the next append. If no append follows, dropping them takes a write of its own.
+# That pays from this size on: below it, it would save a few blocks on a disk, and a few packets for a resume.
 SEALED_BYTES_DROP = 64 * 1024
 # Sealing costs two requests. At least this many appends between two seals keep it within 1.2 requests an append.
 APPENDS_PER_SEAL_MIN = 10

@@ -2,8 +2,8 @@
 
 Rule 1: the output is durable before an input is deleted.
 Rule 2: only contiguous runs are merged, so that no position is ever without a segment.
-Rule 3: the output carries the oldest epoch of its inputs: it may hold payloads that a later erasure has to rewrite.
-Payloads that the current tail lists as erased are removed by the merge, so the tail's epoch is valid, too.
+Rule 3: the output carries the oldest epoch of its inputs, since it may hold payloads that a later erasure has to
+remove; or the epoch of the tail if that is later, since the merge removes all payloads that the tail lists as erased.
 Rule 4: a segment is deleted only if a larger one holds its records, or by the process that replaced it after reading
 it. If two segments hold the same positions, neither is waste: one process could delete the first as a copy of the
 second while another process replaces the second. And the larger segment is read first, since its name does not prove

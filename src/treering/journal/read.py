@@ -262,10 +262,10 @@ class Content(NamedTuple):
     """As the index says; for version 1, whether any id was not made by Treering."""
 
     def is_doubtful(self, first: int) -> bool:
-        """Whether an id may occur both in a new segment made of this one, beginning at `first`, and in another segment.
+        """Whether an id of this segment may also occur before a new segment made of it, which begins at `first`.
 
-        Not if the new segment begins the journal: then the later segment is the odd one, since the records here came
-        before it.
+        Nothing comes before a segment that begins the journal. An id that occurs again later makes the later segment
+        odd.
         """
         return self.odd and first > 0
 

@@ -40,7 +40,7 @@ def sealed_referrers(
         if highest < here.start or here.stop <= lowest:
             outside += [(part, block) for block in _blocks(part, names)]
             continue
-        for number, span in _chunks(part, here, rows):  # also for a part that is not the holder: it may have others
+        for number, span in _chunks(part, here, rows):  # of an overlapping part, too: it may have further referrers
             if not spans or spans[-1] != (part, span):
                 spans.append((part, span))
             inside.append((number, len(spans) - 1))

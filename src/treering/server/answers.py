@@ -130,7 +130,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages on the way to a point that the model does not see there, as a compaction replaced them."""
+    """Messages on the path to a point that are not in its context, for example since a compaction replaced them."""
 
     messages: int
     """How many messages were left out."""

@@ -127,7 +127,7 @@ class Appender:
         self.buffered: tuple[Buffered, ...] = ()
         """Drafts and calls that wait to be recorded, see `holds_back`."""
         self.found: set[str] = set()
-        """Ids of appends that had no answer, and turned out to be recorded: the caller may send them again."""
+        """Ids of records whose append had no answer and turned out to be recorded: callers may pass them again."""
         self.count = 0
         """The number of appends sent."""
         self.pending: Pending | None = None
@@ -296,7 +296,8 @@ class Appender:
     def _append_to_sealed(self, planned: Planned) -> Steps[Landed | Overtaken]:
         seen, end = self._replica.view, self._replica.state.end
         yield from self._upkeep.seal()
-        # Another writer replaced `latest`, so this handle's tail may be outdated, too; or it was read again, and was.
+        # Another writer replaced `latest`, so this handle's tail may be outdated, too; or the seal read the registers
+        # again, and the session had changed.
         if self._replica.view.unsealed_lines or self._moved_on(seen, end):  # rule: plan-again
             now = yield from resume(self._replica.keys)
             now.require_same_life(self._replica.view.life)

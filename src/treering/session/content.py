@@ -232,7 +232,7 @@ class Content:
         entry, below = yield from self._replica.ask(lambda look: _start(look, node, checkpoint, head, before))
         found = (yield from self.load_checkpoint(entry.id)) if entry is not None else None
         extended = self._extended(found, below)
-        # The context of a checkpoint had edits applied when it was made; nodes added after it did not.
+        # The context of a checkpoint has all earlier edits applied; nodes added after the checkpoint have none.
         done = found.context.nodes if found and extended is not None else ()
         since = dict.fromkeys(done, entry.at) if entry is not None else {}
         built = extended if extended is not None else (yield from self._built(node))

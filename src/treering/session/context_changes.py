@@ -55,7 +55,7 @@ def _is_as_recorded(message: object, item: Item, line: bytes | None) -> bool:
         return False
     try:
         encoded = values.encode(message)
-    except UsageError:  # it is equal to a value that can be stored, or refused later
+    except UsageError:  # the caller compares it by value, and refuses it if it differs
         return False
     return has_body(line, encoded) if item.message is None else item.message == encoded
 

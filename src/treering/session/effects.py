@@ -6,7 +6,7 @@ Rule 2: the ids of the two notes are made from the key and the number of the att
 only one of two writers begins an attempt, and only one of two ends counts.
 Rule 3: effects belong to the session and not to a branch: going back does not undo changes outside.
 
-Unresolved effects are part of the state in `latest`, so they are known after a resume; others are looked up.
+Unresolved effects are part of the state in `latest`, so they are known after a resume; ended ones are looked up.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from treering.format.erasure import Burials, is_erased
 from treering.format.record import Skeleton, read_brief
 
 EFFECT: Final = "effect"
-"""Kind of the note that a call begins; its payload is the description of the call."""
+"""Kind of the note which says that a call begins; its payload is the description of the call."""
 ABOUT: Final = "effect_about"
 """Kind of a note whose payload replaces the description of an unresolved effect."""
 DONE: Final = "effect_done"
-"""Kind of the note that a call was made; its payload is the result."""
+"""Kind of the note which says that a call was made; its payload is the result."""
 FAILED: Final = "effect_failed"
-"""Kind of the note that a call was made and failed; its payload is the error."""
+"""Kind of the note which says that a call was made and failed; its payload is the error."""
 NOT_MADE: Final = "effect_not_made"
-"""Kind of the note that a call was not made, so that it may begin again."""
+"""Kind of the note which says that a call was not made, so that it may begin again."""
 LINK: Final = "effect"
 """Name of the link from the other notes to the note with which the effect began."""
 _ENDS: Final = frozenset({DONE, FAILED, NOT_MADE})
@@ -73,7 +73,7 @@ def end_id(number: int, key: str) -> str:
 
 
 def attempt_of(begin: str) -> tuple[int, str] | None:
-    """Return the number and the key in the id of a note that a call begins; None for other ids."""
+    """Return the number and the key in the id of a note which says that a call begins; None for other ids."""
     word, _, rest = begin.partition(":")
     number, _, key = rest.partition(":")
     return (int(number), key) if word == "effect" and key and number.isascii() and number.isdigit() else None

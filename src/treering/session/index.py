@@ -157,7 +157,7 @@ class Index:
         return [self._all_checkpoints[self._skeletons.ids[row]] for row in rows]
 
     def give_up(self, pruned: Mapping[str, int]) -> None:
-        """Add prunings after the last record, if a session is shown as of an earlier position."""
+        """Leave out the checkpoints that were pruned later, for an index that ends at an earlier position."""
         self._take_checkpoints()
         for checkpoint in pruned.keys() & self._all_checkpoints.keys():
             self._pruned.setdefault(checkpoint, pruned[checkpoint])

@@ -92,7 +92,7 @@ class Loader:
         return self.state.end
 
     def expect_ordinary(self, context: Iterable[str]) -> None:
-        """Keep no index of the records to come: each id occurs once, and each node comes after its parent.
+        """Keep no index of the records to come: the caller knows that ids are unique and parents come before children.
 
         Args:
             context: The nodes of the context that will be passed to `stand`.

@@ -189,7 +189,7 @@ def with_label(entry: CheckpointInfo, label: str | None) -> CheckpointInfo:
 
 
 def belongs(row: Skeleton) -> bool:
-    """Whether a record about a node or a session also belongs to copies of these."""
+    """Whether a fork copies a record about a copied node or the session: edits, and notes except links and usage."""
     return row.type == "edit" or (row.type == "note" and row.kind not in ("link", "usage"))
 
 

@@ -76,7 +76,7 @@ class Nearest:
         return told and self.found is not None
 
     def _see_told(self, placed: Placed, there: Sequence[CheckpointInfo], pruned: Mapping[str, int]) -> bool:
-        """Apply the first rule; true if that decided it, here or further down."""
+        """Apply the first rule to the checkpoints of one node; true if it is decided, by this node or a deeper one."""
         if self._told is not None and self._is_own(self._told.entry):
             return True
         own = [entry for entry in there if self._is_own(entry)]  # rule: pruned-own-counts

@@ -242,7 +242,7 @@ def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
 
 
 def flush(writer: Writer) -> Steps[None]:
-    """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
+    """Record the buffered drafts, durable when it returns: in one append, or in more if they are too large for one."""
     yield from writer.appender.settle()
     count = len(writer.appender.buffered)
     while writer.appender.buffered:

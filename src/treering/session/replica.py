@@ -119,7 +119,7 @@ class Replica:
         """The beginning of `Record.by` of its own records."""
         self._shared = shared
         self.met = False
-        """Whether another writer added records since the caller last looked."""
+        """Whether another writer added records since the caller last looked; always false for a shared handle."""
         self.stopped: ConflictError | None = None
         self.claim: Claim | None = None
         """The lease that this handle took and did not release; another worker may have taken it since."""

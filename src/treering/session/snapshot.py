@@ -71,8 +71,8 @@ _STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.c
 def encode_state(state: SessionState) -> tuple[bytes, ...]:
     """Body of `latest`: the state line, then the record lines that its context needs.
 
-    If there is no room, the oldest records are left out; or all records, with the context and the checkpoint. Readers
-    get these from the journal.
+    If there is no room, the oldest records are left out; if even the state line is too long, all records, the context
+    and the checkpoint are left out. Readers get these from the journal.
     """
     left = register.ROOM_BYTES - len(line := _state_line(state))
     if left < 0:  # rule: carry-the-least

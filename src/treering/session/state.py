@@ -267,7 +267,8 @@ class SessionState:
         parent = self.checkpoint if self.checkpoint and self.checkpoint.id == skeleton.parent else None
         at_hand = made is not None and made.id == record.id and (parent is not None or made.parent is None)
         try:
-            # Metadata may change with the caller's objects; an empty label, or True for a step, is not read back.
+            # Decode the record if it may differ from `made`: the caller can change its metadata objects later, and an
+            # empty label, or a bool as the step, is read back as None.
             if made is not None and at_hand and not (made.metadata or made.label == "" or type(made.step) is bool):
                 self.checkpoint = msgspec.structs.replace(made, time_ms=skeleton.time)
             else:

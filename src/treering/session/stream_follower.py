@@ -109,7 +109,10 @@ class StreamFollower:
         return pieces
 
     def _unchanged(self) -> Steps[list[Piece]]:
-        """Nothing is new: the writer may be dead, or was killed between the node and the removal of the chunk."""
+        """Return the pieces for a look that found nothing new: none while the writer counts as alive.
+
+        Else the end; or the rest, if the writer was killed after it recorded the node and before it deleted the chunk.
+        """
         if self._failed is not None:  # in a line that closed its chunk, and no writer has begun the next one
             return [end_piece(StreamStatus.FAILED, self.offset, self._failed)]
         ttl = self._seen.header.ttl if self._seen is not None else TTL_MS
@@ -163,7 +166,7 @@ class StreamFollower:
 
 
 def is_over(reader: Readable, stream: str, chunks: Sequence[Chunk]) -> bool:
-    """Whether a stream's writer gave no sign of life for its time, as far as this process has seen."""
+    """Whether a stream's writer counts as dead: this process saw no sign of life for the time its chunk names."""
     memory = reader.replica.memory() if reader.replica.memory is not None else None
     sign = (len(chunks), chunks[-1].header.nonce, len(chunks[-1].writes)) if chunks else ()
     key, now = ("stream", reader.keys.tail, stream), uptime()

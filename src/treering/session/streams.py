@@ -316,7 +316,7 @@ class Answer:
 
     @property
     def call_lengths(self) -> list[int]:
-        """The length of the streamed arguments of each call; empty if the message itself gives these lengths."""
+        """The lengths of the streamed arguments of the first calls; empty if the message's arguments are as long."""
         calls = [part.text for part in self._parts if part.kind == TOOL_CALL]
         lengths = [len(text) for text in calls[:CALLS_TOLD_MAX]]
         return lengths if lengths != [len(written(arguments_of(text))) for text in calls[:CALLS_TOLD_MAX]] else []

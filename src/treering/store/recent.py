@@ -57,7 +57,7 @@ class Marked(NamedTuple):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the log is younger than the marker allows: of an import, which has no record, or left by a kill."""
+        """Whether the log is younger than the marker allows: it has no record (an import), or its writer was killed."""
         return self.listing.active_ms > self.marker.ms + LAG_MS_MAX
 
     @property
@@ -340,14 +340,17 @@ class _Walk:
             self._ready = sorted([*self._ready, *filter(self._is_behind, read)], key=lambda marked: marked.order)
 
     def _ask_logs(self, part: Sequence[Marked]) -> Steps[list[Marked]]:
-        """Read the times of logs. A log without a record looks younger than its session, which may still come now."""
+        """Read the times of logs. The time of a log counts only if it holds a record.
+
+        So a short log is read if its time is too late for its marker, or would put its session on an earlier page.
+        """
         read = yield from _asked(with_logs, part)
         doubtful = [each.listing.unread is not None and (each.is_ahead or not self._is_behind(each)) for each in read]
         sure = [each for each, doubt in zip(read, doubtful, strict=True) if not doubt]
         return [*sure, *(yield from _asked(with_heads, list(compress(read, doubtful))))]
 
     def _may_precede(self, count: int) -> list[Marked]:
-        """The first waiting markers, as far as they may come before the last one to be shown."""
+        """The waiting markers that may come before the last of the next `count`; the first ones if fewer are ready."""
         if len(self._ready) < count:
             return self._waiting[:count]
         least_ms = self._least_ms(count)
@@ -355,7 +358,7 @@ class _Walk:
         return list(islice(places, LIST_KEYS_MAX))
 
     def _least_ms(self, count: int) -> int:
-        """The time before which no marker can come before the last one of the next `count`."""
+        """The least time of a marker that can still come before the last of the next `count`; 0 if fewer are ready."""
         if len(self._ready) < count:
             return 0
         return max(0, -self._ready[count - 1].order[0] - (LAG_MS_MAX if self._on_disk else 0))

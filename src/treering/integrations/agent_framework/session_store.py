@@ -58,7 +58,7 @@ class TreeringSessionStore(Closable, SessionStore):
         self._fenced = on_conflict == "raise"
         self._codec = Codec(Registry())
         self._told: WeakKeyDictionary[AgentSession, tuple[str, str]] = WeakKeyDictionary()
-        """The snapshot from which a session object was read or to which it was written: its id and its random id."""
+        """By session object: its session id, and `Snapshot.write` of the snapshot it was read from or written to."""
         self._mutex = threading.Lock()
         self._place = store.place
         self._snapshots: OpenSessions[str, Snapshots] = OpenSessions(

@@ -110,7 +110,7 @@ class _Composer:
         self._notes_here: set[str | None] = set()
         """Notes that were recorded in Treering. After an earlier export, entries of the program may be below them."""
         self._hang: dict[str, str | None] = {}
-        """By entry that is a parent: its nearest ancestor that is a node, found from the first node below it."""
+        """By entry named as `source_parent`: the nearest node above it, the parent of the first node below it."""
         self._back: dict[str | None, str | None] = {}
         """By note that an export wrote and an import read: its parent in the file; `_NOWHERE` if there are several."""
         self._first: dict[str, str] = {}

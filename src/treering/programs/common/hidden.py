@@ -15,9 +15,9 @@ EDITS: Final = frozenset({"context_edit"})
 def hidden(reader: Readable) -> Steps[dict[str, str | None]]:
     """Return the retracted nodes on the path to a session's head, each with the entry to hide in a file.
 
-    That is the entry itself; for an edit it is the edited message, since programs cannot edit edits. It is None if the
-    last edit of that entry on the path hides it already, like an edit from an imported file. An edit on another branch
-    hides nothing on this path; nor does, in pi, an edit before a compaction that keeps its target.
+    The entry is that of the node; for a node that edits a message, it is the message, since programs cannot edit edits.
+    It is None if the last edit of the message on the path hides it already, as in an imported file. Edits on other
+    branches do not count, nor, in pi, an edit before a compaction that keeps its target.
     """
     index = yield from reader.replica.index()
     retracted = index.graph.annotations.retracted

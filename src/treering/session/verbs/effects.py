@@ -219,7 +219,7 @@ def find_effect(reader: Readable, key: str) -> Steps[Effect | None]:
 
 
 def _look(reader: Readable, key: str) -> Steps[tuple[int, Effect | None]]:
-    """The number of the last attempt at a key, and its effect; None if it has not begun."""
+    """The number of the current or next attempt at a key, and its effect; None if that attempt has not begun."""
     waiting = {draft.id: draft for draft in reader.unrecorded}
     for number in range(1, ATTEMPTS_MAX + 1):
         begin, end = begin_id(number, key), end_id(number, key)

@@ -20,8 +20,8 @@ from treering.transcript.graph import Graph
 from treering.transcript.node import Draft, Here
 
 EXPORTED: Final = "exported"
-"""Kind of the notes which say that an export wrote their target, itself a note, into a file as an entry with these
-links."""
+"""Kind of a note about another note: an export wrote that one into a file, as an entry at the place that the links of
+this note name."""
 
 
 class SideHead(NamedTuple):
@@ -156,7 +156,7 @@ class Hanging:
         return name if name not in self._notes else self._lost
 
     def _above(self, name: str | None, link: str) -> str | None:
-        """Return the parent of a note in the file: the nearest node (`parent`), or the entry."""
+        """Return the nearest node (link `parent`) or the entry (link `source_parent`) above a note in the file."""
         if time_of(str(name)) is not None and name not in self._back:
             return self._lost
         links = self._back.get(name, self._notes[name])

@@ -204,10 +204,9 @@ def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str)
 
 
 def _ahead(writer: Writer, node: str | None) -> Steps[Restored | None]:
-    """Context and state at a node that was recorded just now after the current one.
+    """Context and state at the current node or one below it, from the current context and the records in the tail.
 
-    They are derived from the current context and the new nodes. None if that is impossible: then the index of the whole
-    session is needed.
+    None if these do not suffice: then `Content.restore` reads further records.
     """
     state, found = writer.replica.state, writer.replica.state.checkpoint
     here = (writer.position.head, writer.position.node)

@@ -31,7 +31,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> Steps[Pruned]:
-    """Remove checkpoints from the lists, and bodies that no kept checkpoint needs from the sealed segments.
+    """Remove checkpoints from lists, and remove from sealed segments the bodies that no kept checkpoint needs.
 
     Args:
         writer: The session.

@@ -47,7 +47,7 @@ class Live(msgspec.Struct, frozen=True):
     parent: str | None
     """The node that it answers."""
     note: str
-    """The id of the note by which this writer has the stream, or found it."""
+    """The id of the note by which this writer began the stream, or took it over."""
     tape: Tape
     answer: Answer
 
@@ -161,7 +161,8 @@ def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
         StreamLostError: Another writer continued or ended the stream at the same time. Further errors are those of
             `append`; call again then.
     """
-    # Whoever took it over before, and has not written yet, is refused then: what it would write is in no node.
+    # Take the stream over first: a writer that took it over before, and has not written yet, is refused from then on.
+    # Otherwise it could still store pieces that are in no node.
     live = yield from _take(writer, stream)
     if live.answer.offset == 0:
         yield from _discard(writer, stream, live.parent, partial(_require_own, writer, live))
