@@ -235,7 +235,7 @@ RULES = (
     ),
     Rule(
         "name-marker-once",
-        "The name of a marker is never used twice: a delayed deletion would hit the later marker.",
+        "A new marker has a name that was never used: a delayed deletion would hit it.",
         argument("unique", "'0'"),
     ),
     Rule(

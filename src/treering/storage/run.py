@@ -203,7 +203,7 @@ def list_beginning(folders: Sequence[tuple[str, str]]) -> Steps[list[list[Entry]
 
 
 def _before(folder: str, begins: str) -> str:
-    """Return a text that sorts just before the first key with this beginning: our keys contain no `~`."""
+    """Return a text that sorts just before the first key with this beginning, of keys that contain no `~`."""
     return f"{folder}{begins[:-1]}{chr(ord(begins[-1]) - 1)}~" if begins else ""
 
 
