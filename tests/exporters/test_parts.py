@@ -81,3 +81,15 @@ def test_a_compaction_keeps_all_parts(store: treering.Store, tmp_path: Path) -> 
         session.compact("in short", kept=session.node)
     file = out(store, "pi", tmp_path)
     assert [text for role, text in shown(file) if role == "toolResult"] == ["answer 1", "answer 2"]
+
+
+@pytest.mark.parametrize("format_", ["pi", "omp", "kit", "operator", "evva"])
+@pytest.mark.parametrize("arguments", ["2026-01-05", "{", '{"path": "."}', None, [1]])
+def test_arguments_that_are_no_object_are_written(arguments: object, format_: str, tmp_path: Path) -> None:
+    """Some APIs have them as JSON text, and a model may write text that is none."""
+    with treering.open(f"memory://parts-{new_nonce()}") as store:
+        with store.session("s") as session:
+            session.append("go")
+            session.append(treering.assistant([{"type": "toolCall", "id": "c1", "name": "ls", "arguments": arguments}]))
+            session.append({"role": "toolResult", "toolCallId": "c1", "content": "x"})
+        out(store, format_, tmp_path)

@@ -18,6 +18,7 @@ from typing import Final
 
 from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Seen, register_policy, register_view
+from treering.errors import CorruptError
 from treering.format import values
 from treering.format.record import Skeleton
 from treering.format.values import Fields, fields_of
@@ -94,7 +95,7 @@ def _arguments(value: object) -> Fields:
     if isinstance(value, str):
         try:
             value = values.decode(value.encode())
-        except ValueError:
+        except (ValueError, CorruptError):
             return {"input": value}
     return value if isinstance(value, dict) else {"input": value}
 
