@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Generic, ParamSpec, TypeVar
 
-from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnavailableError
+from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnavailableError, UsageError
 from treering.integrations.shared import SharedSession
+from treering.kinds import Kind
 from treering.storage.effects import Job
 from treering.storage.requests import Driver
 from treering.storage.run import run
@@ -32,19 +33,33 @@ S = TypeVar("S", bound=SharedSession)
 T = TypeVar("T")
 
 
+def room(open_max: int) -> int:
+    """Return `open_max`.
+
+    Raises:
+        UsageError: There is no room for the session that is used.
+    """
+    if open_max < 1:
+        raise UsageError(f"at least one session must be kept open. open_max={open_max}", kind=Kind.OPTION)
+    return open_max
+
+
 class OpenSessions(Generic[K, S]):
     """Opens sessions, and runs operations on them.
 
     Args:
         driver: The store's driver.
         make: Returns the session with a name, without reading anything.
-        open_max: How many sessions to keep open.
+        open_max: How many sessions to keep open; at least 1.
+
+    Raises:
+        UsageError: `open_max` is less than 1.
     """
 
     def __init__(self, driver: Driver, make: Callable[[K], S], *, open_max: int = OPEN_MAX) -> None:
         self._driver = driver
         self._make = make
-        self._open_max = open_max
+        self._open_max = room(open_max)
         self._open: OrderedDict[K, _Open[S]] = OrderedDict()
         self._mutex = threading.Lock()
         self._pid = os.getpid()

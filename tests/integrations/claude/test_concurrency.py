@@ -19,6 +19,7 @@ from tests.session.backends import Backend, memory_backend
 from tests.storage.processes import finish, start
 
 from treering.api.store import Store
+from treering.errors import UsageError
 from treering.integrations.claude import TreeringSessionStore
 from treering.storage.requests import Answer, Batch
 from treering.store.place import Place
@@ -139,6 +140,12 @@ async def test_few_transcripts_stay_open(near: Backend) -> None:
     cards = {info.id: info for info in near.store().namespace(PROJECT).each_session()}
     assert sum(cards[scribe.session].messages == 4 for scribe in scribes) == 6
     assert [await reading.load(scribe.key) for scribe in scribes] == [scribe.entries for scribe in scribes]
+
+
+def test_one_transcript_stays_open_at_least() -> None:
+    """No room at all is refused."""
+    with pytest.raises(UsageError, match="open_max=0"):
+        TreeringSessionStore(memory_backend().store(), open_max=0)
 
 
 async def test_closed_on_exit(near: Backend) -> None:

@@ -24,6 +24,7 @@ from tests.storage.processes import wait_until
 import treering
 from treering.errors import UsageError
 from treering.integrations.langgraph import TreeringSaver, TreeringStore, store as module
+from treering.kinds import Kind
 
 NS = ("alice", "memories")
 MINUTE = 60_000_000
@@ -584,3 +585,11 @@ def test_few_sessions_stay_open() -> None:
         store.put((f"u{number % 10}", "m"), f"{number}", {"n": number})
     assert len(found(store)) == 40
     assert len(found(store_of(backend, open_max=2))) == 40
+
+
+@pytest.mark.parametrize("open_max", [0, -1])
+def test_a_store_keeps_one_session_open_at_least(open_max: int) -> None:
+    """No room at all is refused, instead of opening and closing the same session for ever."""
+    with pytest.raises(UsageError, match="open_max=") as caught:
+        store_of(memory_backend(), open_max=open_max)
+    assert caught.value.kind == Kind.OPTION

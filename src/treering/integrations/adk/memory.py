@@ -63,7 +63,7 @@ class TreeringMemoryService(BaseMemoryService, Closable):
         Args:
             store: The store, from `treering.open`. Closing this object does not close the store.
             index: A folder for the search indexes, one file for each user. By default in the user's cache folder.
-            open_max: The most users whose memories are kept open.
+            open_max: The most users whose memories are kept open; at least 1.
         """
         self._place = store.place.namespace(NAMESPACE)
         self._index = None if index is None else os.fspath(index)

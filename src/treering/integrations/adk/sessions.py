@@ -57,7 +57,7 @@ class TreeringSessionService(BaseSessionService, Closable):
 
         Args:
             store: The store, from `treering.open`. Closing this object does not close the store.
-            open_max: The most sessions kept open, with their events in memory.
+            open_max: The most sessions kept open, with their events in memory; at least 1.
         """
         self._store = Store(store.place)
         self._sessions: OpenSessions[Where, Conversation] = OpenSessions(

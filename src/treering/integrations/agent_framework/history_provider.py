@@ -56,7 +56,7 @@ class TreeringHistoryProvider(Closable, HistoryProvider):
             store_context_from: The providers whose messages are stored; by default all.
             store_outputs: Store the output messages of a run.
             skip_excluded: Leave out messages that a compaction of the framework marked as excluded.
-            open_max: The most sessions kept open, with their messages in memory.
+            open_max: The most sessions kept open, with their messages in memory; at least 1.
         """
         super().__init__(
             source_id,

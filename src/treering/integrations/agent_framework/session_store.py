@@ -47,7 +47,7 @@ class TreeringSessionStore(Closable, SessionStore):
             on_conflict: What `set` does if another process stored the same id since this object got or set the session:
                 `raise` refuses the session, with `replace` the last one wins. A newly made session always replaces the
                 stored one.
-            open_max: The most sessions kept open, with their state in memory.
+            open_max: The most sessions kept open, with their state in memory; at least 1.
 
         Raises:
             treering.UsageError: `on_conflict` has another value.

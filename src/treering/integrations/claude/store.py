@@ -41,6 +41,7 @@ from treering.integrations.claude.loading import load
 from treering.integrations.claude.names import Address, address_of
 from treering.integrations.claude.recorded import Entry
 from treering.integrations.claude.transcript import Transcript
+from treering.integrations.opened import room
 from treering.programs.claude.read import NAME
 from treering.session.options import Options
 from treering.session.writer import Writer
@@ -69,10 +70,10 @@ class TreeringSessionStore(SessionStore):
 
         Args:
             store: The store, from `treering.open`. Closing this object does not close the store.
-            open_max: The most transcripts kept open for appending.
+            open_max: The most transcripts kept open for appending; at least 1.
         """
         self._place = store.place
-        self._open_max = open_max
+        self._open_max = room(open_max)
         self._open: OrderedDict[Address, _Open] = OrderedDict()
         self._pid = os.getpid()
         self._mutex = threading.Lock()

@@ -78,7 +78,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
             messages: The channel of the top graph whose messages are kept as nodes of the transcript.
             on_conflict: `raise`, or `branch` to record both of two runs that continue from the same checkpoint; the
                 checkpoint with the greater id is then the newest.
-            open_max: The most threads kept open.
+            open_max: The most threads kept open; at least 1.
 
         Raises:
             UsageError: An option is invalid, the serializer falls back to pickle, or the store has a redactor, which

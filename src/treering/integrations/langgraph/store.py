@@ -89,7 +89,7 @@ class TreeringStore(Closable, BaseStore):
             serde: A serializer of your own, for example an encrypting one; it gets every value. By default LangGraph's
                 own, which makes only objects of known types: plain data, messages, and the types in `allow`.
             allow: Additional types that the default serializer may make.
-            open_max: The most sessions kept open, with their items in memory.
+            open_max: The most sessions kept open, with their items in memory; at least 1.
 
         Raises:
             UsageError: An option is invalid, the serializer falls back to pickle, or the store has a redactor, which
