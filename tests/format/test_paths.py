@@ -14,6 +14,7 @@ from treering.format.paths import (
     SessionKeys,
     decode_id,
     encode_id,
+    is_latest,
     marker_key,
     namespace_prefix,
     owner_of,
@@ -175,6 +176,24 @@ def test_session_of_latest() -> None:
     assert session_of_latest("latest/x/a.jsonl.zst") is None
     assert session_of_latest("latest/a.txt") is None
     assert session_of_latest("latest/.jsonl.zst") is None
+
+
+@pytest.mark.parametrize("key", ["latest/a.jsonl.zst", "ns/t/latest/a.jsonl.zst", "ns/latest/ns/ns/latest/a.jsonl.zst"])
+def test_is_latest(key: str) -> None:
+    """Keys of cards are told from others, in a namespace and those below it."""
+    assert is_latest(key, "")
+    assert is_latest(f"ns/ns/{key}", "ns/ns/")
+    assert not is_latest(key, "ns/other/")
+    for other in (
+        "",
+        f"x{key}",
+        f"latest/{key}",
+        f"sessions/{key}",
+        key.removesuffix(".zst"),
+        f"ns/{key}",
+        f"ns//{key}",
+    ):
+        assert not is_latest(other, "")
 
 
 # markers

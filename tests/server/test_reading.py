@@ -242,6 +242,12 @@ def test_what_is_asked_is_checked(api: TestClient) -> None:
         assert (found.status_code, found.json()["error"]["kind"]) == (400, "request"), query
 
 
+def test_a_place_in_no_list_is_refused(api: TestClient) -> None:
+    """A cursor that the server never gave does not lead to the first page."""
+    found = api.get("sessions?after=garbage")
+    assert (found.status_code, found.json()["error"]["kind"]) == (400, "option")
+
+
 def test_what_others_write_is_seen_at_once(api: TestClient, folder: Path) -> None:
     """A server keeps a view of a session, and looks before each answer."""
     before = api.get("sessions/trip")

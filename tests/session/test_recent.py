@@ -23,7 +23,7 @@ import treering
 from treering import ids
 from treering.api.store import Store
 from treering.checkpoint.prune import KeepCheckpoints
-from treering.errors import ConflictError, NotFoundError, UnavailableError
+from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.paths import DAY_MS, Marker, SessionKeys, parse_marker, recent_folder, recent_until
 from treering.format.register import Card, encode_latest
 from treering.ids import now_ms
@@ -31,6 +31,7 @@ from treering.importers import FileImporter
 from treering.journal import life
 from treering.journal.marker import MARKED_MS_MAX
 from treering.journal.register import LatestRegister
+from treering.kinds import Kind
 from treering.maintenance.reindexing import reindex
 from treering.session import upkeep
 from treering.storage.counting import CountingDriver
@@ -401,12 +402,57 @@ def test_files_of_others_below_recent_hide_nothing(clock: Clock, foreign: str) -
             assert all_pages(store, limit, below=True) == names
 
 
-@pytest.mark.parametrize("cursor", ["20700-1790000000000-latest/a.jsonl.zst", "9" * 5000 + "-latest/a.jsonl.zst", "x"])
-def test_a_cursor_of_another_kind_begins_anew(cursor: str) -> None:
-    """One of an early version, or an invented one: nothing is passed over."""
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "20700-1790000000000-latest/a.jsonl.zst",
+        "9" * 5000 + "-latest/a.jsonl.zst",
+        "1790000000000-latest/a",
+        "1790000000000-ns/latest/a.jsonl.zst",
+        "latest/a/b.jsonl.zst",
+        "sessions/a/tail.jsonl",
+        "x",
+        "",
+    ],
+)
+def test_a_cursor_of_another_kind_is_refused(cursor: str) -> None:
+    """One of an early version, or an invented one: no page is taken for a further one and is the first."""
     store = Store(Place(MemoryDriver()))
     say(store, "a")
-    assert [row.id for row in store.sessions(after=cursor).rows] == ["a"]
+    with pytest.raises(UsageError, match="no place in a list") as caught:
+        store.sessions(after=cursor)
+    assert caught.value.kind == Kind.OPTION
+
+
+def test_a_cursor_of_other_sessions_is_refused() -> None:
+    """Of a namespace beside this one, or around it; those of namespaces below are known here."""
+    store = Store(Place(MemoryDriver()))
+    ann, bob = store.namespace("ann"), store.namespace("latest")
+    for part in (store, ann, bob):
+        say(part, "a")
+        say(part, "b")
+    for mine, other in ((ann, store), (ann, bob), (bob, ann)):
+        with pytest.raises(UsageError):
+            mine.sessions(after=other.sessions(limit=1).after)
+    for each in (store, ann, bob):
+        assert len(each.sessions(after=each.sessions(limit=1).after).rows) == 1
+    assert store.sessions(after=ann.sessions(limit=1).after, below=True).rows
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_cursor_outlives_its_session(*, marked: bool) -> None:
+    """It is a place in the list, also when the session at its end was deleted and purged: the rest is shown."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    for name in ("a", "b", "c"):
+        say(store, name)
+    if not marked:
+        memory.execute((Delete(("recent.json",)),))
+    page = store.sessions(limit=1)
+    gone = page.rows[0].id
+    store.delete(gone)
+    store.purge(gone)
+    assert {row.id for row in store.sessions(after=page.after).rows} == {"a", "b", "c"} - {gone}
 
 
 def test_a_clock_that_went_wrong_is_forgotten_with_the_next_record(clock: Clock) -> None:

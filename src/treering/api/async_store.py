@@ -96,6 +96,9 @@ class AsyncStore(AwaitingStore):
             limit: The maximum number of rows.
             after: `Sessions.after` of the page before.
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
+
+        Raises:
+            UsageError: `after` is not from a page of this store.
         """
         return await self._run(
             self._body.sessions(project=project, cwd=cwd, status=status, limit=limit, after=after, below=below)

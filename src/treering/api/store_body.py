@@ -102,6 +102,9 @@ class StoreBody:
             limit: The maximum number of rows.
             after: `Sessions.after` of the page before.
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
+
+        Raises:
+            UsageError: `after` is not from a page of this store.
         """
         return store.recent.list_page(
             self._place.prefix,

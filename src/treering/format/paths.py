@@ -148,6 +148,13 @@ def session_of_latest(key: str, prefix: str = "") -> str | None:
     return name if name and "/" not in name else None
 
 
+def is_latest(key: str, prefix: str) -> bool:
+    """Return whether a session in this namespace, or in one below it, can have this key of `latest`."""
+    home = key.rpartition(LATEST)[0]
+    between = rf"(?:{NAMESPACES}[^/]+/)*"
+    return re.fullmatch(re.escape(prefix) + between, home) is not None and session_of_latest(key, home) is not None
+
+
 def session_of_tail(key: str, prefix: str = "") -> str | None:
     """Return the encoded name in the key of a tail of this namespace; None for everything else."""
     start = prefix + SESSIONS

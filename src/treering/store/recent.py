@@ -18,10 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import compress, islice, takewhile
 from typing import NamedTuple
 
+from treering._late import Kind
+from treering.errors import UsageError
 from treering.format.paths import (
     LATEST,
     NAMESPACES,
     Marker,
+    is_latest,
     latest_key,
     marker_key,
     parse_marker,
@@ -99,13 +102,18 @@ def list_page(
         after: The end of the page before.
         wanted: Selects rows.
         below: Include the namespaces below.
+
+    Raises:
+        UsageError: `after` is not a cursor of a list of this namespace.
     """
     cursor = _Cursor.of(after) if after is not None else None
+    start = cursor.key if cursor is not None else after
+    if start is not None and not is_latest(start, prefix):
+        raise UsageError(f"this is no place in a list of these sessions. after={after!r}", kind=Kind.OPTION)
     walk = None
     if after is None or cursor is not None:
         walk = yield from _begin(prefix, appends=appends, cursor=cursor, wanted=wanted, below=below)
     if walk is None:
-        start = cursor.key if cursor is not None else after
         return (
             yield from catalogue.list_sessions(
                 prefix, appends=appends, limit=limit, after=start, wanted=wanted.test, below=below
