@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Program
@@ -12,6 +13,7 @@ from tests.cli.test_transfer import pi_message, write_pi
 
 import treering
 from treering.ids import now_ms
+from treering.importers import FileImporter, ImportResult
 
 
 @pytest.fixture
@@ -49,6 +51,25 @@ def test_a_folder(program: Program, tmp_path: Path) -> None:
     again = program("import", tmp_path / "in", code=10)
     assert again.out == ""
     assert "imported 0 sessions, 0 records, 0 problems; 2 unchanged" in again.err
+
+
+def test_a_file_on_which_the_importer_fails(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of ours that one file shows is reported as such, and the other files are imported."""
+    load = FileImporter.load
+
+    def fails(self: FileImporter, path: Path, **options: Any) -> ImportResult:
+        if path.name == "one.jsonl":
+            raise TypeError("unhashable type")
+        return load(self, path, **options)
+
+    monkeypatch.setattr(FileImporter, "load", fails)
+    for name in ("one", "two"):
+        write_pi(tmp_path / f"{name}.jsonl", name)
+    done = program("import", tmp_path, code=10)
+    assert f"{tmp_path}/one.jsonl: failed: unexpected: TypeError: unhashable type; --debug shows" in done.err
+    assert "imported 1 session, 3 records, 0 problems; 1 failed" in done.err
+    assert "Traceback" not in done.err
+    assert "Traceback" in program("import", tmp_path / "one.jsonl", "--debug", code=1).err
 
 
 def test_a_folder_with_other_things_in_it(program: Program, tmp_path: Path) -> None:

@@ -297,6 +297,15 @@ def test_parents_are_linked(store: Store, tmp_path: Path, order: tuple[str, str]
     assert copy.read_bytes() == (tmp_path / "y_c-1.jsonl").read_bytes()  # it is no fork of ours
 
 
+@pytest.mark.parametrize("parent", ["/half \ud83d.jsonl", "half \udc80", "nul \0"])
+def test_a_parent_that_no_file_can_be(store: Store, tmp_path: Path, parent: str) -> None:
+    """A name that no system has is that of a parent which was not imported."""
+    path = write(tmp_path / "a.jsonl", header("c", parentSession=parent), *chain("u1"))
+    importer = FileImporter(store)
+    assert importer.load(path).outcome == "new"
+    assert importer.link_parents() == 0
+
+
 def test_a_file_that_names_a_parent_comes_back_as_it_was(store: Store, tmp_path: Path) -> None:
     """What the store calls the parent is its own business; a fork of that session names the session it is a fork of."""
     parent = write(tmp_path / "a.jsonl", header("p"), *chain("u1"))

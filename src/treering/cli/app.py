@@ -94,11 +94,8 @@ class _ReaderGoneError(Exception):
 
 def report(error: Exception) -> None:
     """Print an error as one line."""
-    line = exits.line_of(error)
-    if exits.code_of(error) == exits.UNEXPECTED and not isinstance(error, OSError | click.ClickException):
-        line = f"unexpected: {line}; --debug shows where it came from"
     prefix = click.style("treering:", fg="red", bold=True)
-    click.echo(f"{prefix} {line}", err=True)
+    click.echo(f"{prefix} {exits.line_of(error)}", err=True)
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"try `{error.ctx.command_path} --help`", err=True)
 

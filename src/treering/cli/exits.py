@@ -73,7 +73,8 @@ def line_of(error: Exception) -> str:
     if isinstance(error, click.ClickException):
         return one_line(error.format_message())
     if not isinstance(error, TreeringError):
-        return one_line(f"{type(error).__name__}: {error}")
+        line = one_line(f"{type(error).__name__}: {error}")
+        return line if isinstance(error, OSError) else f"unexpected: {line}; --debug shows where it came from"
     text = str(error)
     if remedy := _REMEDIES.get(error.kind):
         text = text.removesuffix(f"; {error.remedy}") + f"; {remedy}"

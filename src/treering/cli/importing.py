@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -75,7 +76,8 @@ def import_(
     be read is reported, and the other files are imported. Files in a folder that hold no session are skipped, and
     listed. /dev/stdin and pipes are read to their end.
     """
-    store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
+    settings, out = context.ensure_object(Settings), Output()
+    store = settings.open()
     files = _files(paths, format_name)
     if name is not None and len(files) > 1:
         raise click.UsageError("--name goes with a single file")
@@ -87,7 +89,10 @@ def import_(
         for done, file in enumerate(files):
             step(done, f"importing {file.path}")
             if isinstance(file, Found):
-                outcome = _import(importer, file, format_name=format_name, name=name, again=again, shown_max=shown_max)
+                outcome = _import(
+                    importer, file, format_name=format_name, name=name, again=again, shown_max=shown_max,
+                    debug=settings.debug,
+                )  # fmt: skip
             else:
                 outcome = file
             _count(outcome, counts, codes)
@@ -128,12 +133,18 @@ def _import(
     name: str | None,
     again: bool,
     shown_max: int | None,
+    debug: bool,
 ) -> File:
+    """Import one file. Whatever its failure is, it is the result, and the other files are imported."""
     try:
         result = importer.load(file.path, format=format_name, name=name, again=again)
     except TreeringError as error:
         if not file.named and isinstance(file.path, Path) and _is_other(file.path, error):
             return _passed_over(str(file.path), exits.line_of(error))
+        return _failed(str(file.path), error)
+    except Exception as error:  # noqa: BLE001  # a defect of the importer that only this file may show
+        if debug:
+            traceback.print_exc()
         return _failed(str(file.path), error)
     return _outcome(result, shown_max)
 
@@ -163,7 +174,7 @@ def _passed_over(path: str, reason: str) -> File:
     return File(path=path, outcome="passed over", error=reason)
 
 
-def _failed(path: str, error: TreeringError) -> File:
+def _failed(path: str, error: Exception) -> File:
     outcome = "rewritten" if isinstance(error, ConflictError) and error.kind == Kind.REWRITTEN else "failed"
     line = exits.line_of(error)
     if isinstance(error, UsageError) and error.kind == Kind.FORMAT:

@@ -92,7 +92,12 @@ def name_of_path(path: str | os.PathLike[str]) -> str:
     """Return an absolute path as text that can be stored; a URL is one already."""
     if is_url(path):
         return os.fspath(path)
-    return os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")
+    name = os.fsdecode(os.path.abspath(path))
+    try:
+        data = os.fsencode(name)
+    except UnicodeEncodeError:  # a file says that it has such a parent, and no file can
+        data = name.encode("utf-8", "backslashreplace")
+    return data.decode("utf-8", "backslashreplace")
 
 
 class Reading:

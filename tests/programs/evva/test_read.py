@@ -361,3 +361,17 @@ def test_prompts_are_those_of_evva(shared: Path) -> None:
         if loaded_["ok"]:
             file = read(answer.with_name(answer.name.replace(".expect.json", ".json")), format="evva")
             assert evva.first_user_prompt(shown(file)) == loaded_["first_user_prompt_recomputed"], answer.name
+
+
+def test_half_of_an_emoji_does_not_end_the_updates(tmp_path: Path) -> None:
+    """A document with a text that was cut inside a character grows like any other."""
+    messages = [USER, USER | {"Role": "assistant", "Content": "cut \ud83d"}]
+    path, store = tmp_path / "x.json", treering.open(f"memory://evva-{new_nonce()}")
+    for more in ([], [USER | {"Content": "more"}], [USER | {"Role": "assistant", "Content": "\udc80"}]):
+        messages += more
+        write(path, DOCUMENT | {"session": DOCUMENT["session"] | {"messages": messages}})
+        result = FileImporter(store).load(path)
+        assert result.outcome == ("updated" if more else "new")
+    said = [each.message["Content"] for each in store.view("s-1").context]
+    assert said == ["hello", "cut \ud83d", "more", "\udc80"]
+    assert FileImporter(store).load(path).outcome == "unchanged"

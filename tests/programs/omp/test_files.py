@@ -50,6 +50,8 @@ class TestTitleSlot:
             {"pad": None},
             {"source": "me"},
             {"source": 3},
+            {"source": {"x": 1}},
+            {"source": []},
         ],
     )
     def test_refuses_others(self, change: dict[str, object]) -> None:

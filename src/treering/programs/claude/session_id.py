@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, UUID
+
+from treering.programs.common.named_uuid import named_uuid
 
 
 def uuid_of(name: str) -> str:
@@ -10,4 +12,4 @@ def uuid_of(name: str) -> str:
     try:
         return str(UUID(name))
     except ValueError:
-        return str(uuid5(NAMESPACE_URL, name))
+        return named_uuid(NAMESPACE_URL, name)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL
 
 from treering.api.view import View
 from treering.checkpoint.policy import Seen, render
@@ -32,6 +32,7 @@ from treering.programs.common.entry import BEFORE, RAW, as_bytes, framed
 from treering.programs.common.in_force import InForce
 from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.lines import decode
+from treering.programs.common.named_uuid import named_uuid
 from treering.programs.common.reader import text_of
 from treering.programs.common.source_record import record_bytes
 from treering.programs.common.stored import is_circular, let_index_go, stored_drafts
@@ -411,7 +412,7 @@ class _Composer:
     def _write_end(self, node: str, parent: str | None) -> str:
         """Write a note of the program as a child of an entry that has children, so that the entry ends a chain."""
         number = len(self._entries.names)  # an earlier export may have written one
-        name = str(uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{number}"))
+        name = named_uuid(NAMESPACE_URL, f"{self._session}/{node}/end/{number}")
         draft = Draft(id=name, role="system", time_ms=self._view.info.updated_ms)
         entry = self._entry(draft, name, parent, {"role": "user", "content": ""})
         del entry["message"]

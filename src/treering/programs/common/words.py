@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
@@ -24,4 +25,8 @@ def digest_of(messages: Sequence[Fields]) -> str:
 
 def sorted_fields(message: Fields) -> bytes:
     """Encode a message independently of the order of its fields."""
-    return msgspec.json.encode(values.decode(values.encode(message)), order="deterministic")
+    plain = values.decode(values.encode(message))
+    try:
+        return msgspec.json.encode(plain, order="deterministic")
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return json.dumps(plain, sort_keys=True).encode()

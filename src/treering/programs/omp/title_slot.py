@@ -47,9 +47,9 @@ def title_slot_of(value: object) -> TitleSlot | None:
     title, source, updated = value.get("title"), value.get("source", ""), value.get("updatedAt")
     if not (isinstance(title, str) and isinstance(updated, str) and isinstance(value.get("pad"), str)):
         return None
-    if source and source not in _SOURCES:
+    if not isinstance(source, str) or (source and source not in _SOURCES):
         return None
-    return TitleSlot(title, source, updated) if isinstance(source, str) else None
+    return TitleSlot(title, source, updated)
 
 
 def build_title_slot(slot: TitleSlot) -> bytes:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from uuid import NAMESPACE_OID
 
 from treering.format.values import Fields, fields_of
+from treering.programs.common.named_uuid import named_uuid
 from treering.programs.strands.keys import stored_state
 
 _MEDIA: Final = ("image", "video", "audio", "document")
@@ -175,7 +176,7 @@ def _interrupt_id(identifier: str, interrupt: Fields) -> str:
     for theirs, ours in _INTERRUPT_IDS.items():
         if identifier.startswith(theirs):
             of = identifier.removeprefix(theirs).removesuffix(name).removesuffix(":")
-            return ":".join([ours, *([of] if of else []), str(uuid.uuid5(uuid.NAMESPACE_OID, name))])
+            return ":".join([ours, *([of] if of else []), named_uuid(NAMESPACE_OID, name)])
     return identifier
 
 
