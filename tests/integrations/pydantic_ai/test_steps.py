@@ -212,6 +212,22 @@ async def test_a_save_without_an_answer_can_be_repeated(fault: Fault) -> None:
     assert await store.list_unresolved_tool_effects(run_id="r") == [effect]
 
 
+async def test_calls_of_different_runs_are_never_one_effect() -> None:
+    """Whatever characters their ids have, and also if a call was made twice."""
+    backend = memory_backend()
+    store = TreeringStepStore(backend.store())
+    calls = [("a/b", "c"), ("a", "b/c"), ("a%2Fb", "c"), ("a", "c/2"), ("a", "c"), ("\ud83d", "c")]
+    begun = [ToolEffectRecord(run_id=run, tool_call_id=call, tool_name="pay", status="started") for run, call in calls]
+    for each in begun:
+        await store.record_tool_effect(each)
+    for each in begun:
+        assert await store.get_tool_effect(run_id=each.run_id, tool_call_id=each.tool_call_id) == each
+    await store.record_tool_effect(replace(begun[4], status="completed"))
+    await store.record_tool_effect(again := replace(begun[4], effect_summary="again"))
+    assert await store.get_tool_effect(run_id="a", tool_call_id="c/2") == begun[3]
+    assert await store.get_tool_effect(run_id="a", tool_call_id="c") == again
+
+
 async def test_effects_are_those_of_the_session() -> None:
     """What the harness records of a call is an effect: whoever resumes the session is told of it as well."""
     backend = memory_backend()

@@ -19,6 +19,7 @@ from treering.errors import NotFoundError
 from treering.format import values
 from treering.format.record import read_brief
 from treering.format.values import fields_of
+from treering.integrations.keys import escaped
 from treering.integrations.pydantic_ai.conversation import MARK, Conversation, Message
 from treering.session.effects import KEY_BYTES_MAX
 from treering.session.recording import Change, Recording
@@ -276,8 +277,14 @@ def _outside(saved: Sequence[Saved], *, complete: bool, keep: int) -> Sequence[S
 
 
 def _effect_key(run: str, call: str, number: int) -> str:
-    key = f"{run}/{call}" if number == 1 else f"{run}/{call}/{number}"
-    return key if len(key.encode()) <= KEY_BYTES_MAX else f"{_digest(run)}/{_digest(call)}/{number}"
+    key = f"{escaped(run)}/{escaped(call)}"
+    if number > 1:
+        key += f"/{number}"
+    return (
+        key
+        if len(key.encode("utf-8", "surrogatepass")) <= KEY_BYTES_MAX
+        else f"{_digest(run)}/{_digest(call)}/{number}"
+    )
 
 
 def _told(effect: Effect) -> Facts:
