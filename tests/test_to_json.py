@@ -106,6 +106,17 @@ def test_results_among_plain_values(store: treering.Store) -> None:
     assert (found["none"], found["more"], found["kind"]) == ([], True, "session")
 
 
+@pytest.mark.parametrize("name", ["half \ud83d", "$x"])
+def test_a_head_of_any_name(store: treering.Store, name: str) -> None:
+    """What cannot name a field of JSON comes as a pair, and a reader that knows the tags gets it back."""
+    with store.session("s") as session:
+        session.branch(name)
+    heads = dict(store.view("s").heads)
+    assert [*shown(heads)] == ["$map"]
+    assert values.decode(treering.to_json(heads)) == heads
+    assert values.decode(values.encode(heads)) == heads
+
+
 def test_what_nobody_returned_is_refused() -> None:
     """By its type, as when it is recorded."""
     with pytest.raises(treering.UsageError, match="object"):

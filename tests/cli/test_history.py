@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from tests.cli.conftest import Recorded
 
@@ -252,3 +253,15 @@ def test_an_erased_message_is_its_tombstone_in_documents(recorded: Recorded) -> 
     one = recorded.program.json("show", "tea", recorded.answer)["node"]
     (row,) = [each for each in recorded.program.json("log", "tea")["nodes"] if each["id"] == recorded.answer]
     assert one["payload"]["$erased"]["reason"] == row["payload"]["$erased"]["reason"] == "asked to"
+
+
+def test_a_head_that_is_half_of_an_emoji(recorded: Recorded, tmp_path: Path) -> None:
+    """Every document tells of it, as a pair, and pages of HTML are written."""
+    name = {"$str": "YWx07aC9"}
+    with recorded.store.session("tea") as session:
+        session.branch("alt\ud83d")
+    heads = recorded.program.json("show", "tea")["heads"]["$map"]
+    assert [name, recorded.second] in heads
+    assert recorded.program.json("branch", "tea")["heads"]["$map"] == heads
+    recorded.program("export", "tea", "--format", "html", "-o", tmp_path / "tea.html")
+    assert "alt\\ud83d" in recorded.program("show", "tea").out

@@ -248,6 +248,16 @@ def test_a_place_in_no_list_is_refused(api: TestClient) -> None:
     assert (found.status_code, found.json()["error"]["kind"]) == (400, "option")
 
 
+def test_a_head_that_is_half_of_an_emoji(api: TestClient, folder: Path) -> None:
+    """It is answered as a pair, and so are the heads in the error of a conflict."""
+    with treering.open(folder).session("trip") as session:
+        session.branch("alt\ud83d")
+    found = api.get("sessions/trip")
+    assert (found.status_code, [*found.json()["heads"]]) == (200, ["$map"])
+    refused = api.post("sessions/trip/messages", json={"messages": messages("a"), "expect": "nope"})
+    assert (refused.status_code, refused.json()["error"]["head"]) == (409, found.json()["heads"])
+
+
 def test_what_others_write_is_seen_at_once(api: TestClient, folder: Path) -> None:
     """A server keeps a view of a session, and looks before each answer."""
     before = api.get("sessions/trip")

@@ -21,7 +21,8 @@ def to_json(value: object) -> bytes:
 
     Results become objects with the names of their attributes. Recorded values in them (payloads, messages, state,
     metadata) have their stored form, in which a tag stands for a type that JSON lacks: `{"$bytes": "AAE="}`. Elsewhere
-    tuples become lists, and a mapping whose keys are not text becomes a `$map`.
+    tuples become lists, and a mapping with keys that cannot name fields becomes a `$map`: keys that are not text, begin
+    with `$`, or have lone surrogates.
 
     Args:
         value: A result, such as a page, a node, a context or a state; a sequence or mapping of results or plain values.
@@ -41,7 +42,7 @@ def _shown(value: object) -> object:
         parts = ((name, getattr(value, name)) for name in value.__struct_fields__)
         return {name: stored_form(part) if name in recorded else _shown(part) for name, part in parts}
     if isinstance(value, Mapping):
-        if all(type(key) is str and not key.startswith("$") for key in value):
+        if all(map(values.is_field_name, value)):
             return {key: _shown(part) for key, part in value.items()}
         return {"$map": [[_shown(key), _shown(part)] for key, part in value.items()]}
     if isinstance(value, Enum):

@@ -17,6 +17,7 @@ import msgspec
 
 from treering.api.encoding import stored_form
 from treering.cli.text import clean, one_line, short_id
+from treering.format.values import is_field_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,8 +56,12 @@ def encode_document(document: object) -> bytes:
 
 
 def _tagged(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
     if isinstance(value, dict):
-        return {key: _tagged(part) for key, part in value.items()}
+        if all(map(is_field_name, value)):
+            return {key: _tagged(part) for key, part in value.items()}
+        return {"$map": [[_tagged(key), _tagged(part)] for key, part in value.items()]}
     if isinstance(value, list | tuple):
         return [_tagged(part) for part in value]
     return stored_form(value) if isinstance(value, str) else value

@@ -28,7 +28,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, timezone
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 from msgspec import Raw
@@ -98,6 +98,11 @@ def decode(raw: bytes | Raw) -> object:
 def is_patch(raw: bytes) -> bool:
     """Return whether JSON is a patch and not a value; see `treering.format.patch`."""
     return raw.startswith(_PATCH)
+
+
+def is_field_name(key: object) -> TypeGuard[str]:
+    """Return whether a key of a dict can name a field of a JSON object; a dict with any other key is a `$map`."""
+    return type(key) is str and key[:1] != "$" and (key.isascii() or not _has_surrogates(key))
 
 
 def fields_of(value: object) -> Fields:
@@ -220,7 +225,7 @@ def _tag_set(value: set[object] | frozenset[object], depth: int) -> object:
 def _tag_dict(value: dict[object, object], depth: int) -> object:
     tagged: dict[str, object] = {}
     for key, item in value.items():
-        if type(key) is not str or key[:1] == "$" or not (key.isascii() or _tag_str(key, 0) is key):
+        if not is_field_name(key):
             return {"$map": [_tag_pair(key, item, depth) for key, item in value.items()]}
         # Most values are plain text, and this loop runs for each of them.
         tagged[key] = item if type(item) is str and item.isascii() else _tag_entry(key, item, depth)

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
+from treering.api.encoding import to_json
 from treering.errors import (
     AccessError,
     ConflictError,
@@ -93,7 +94,7 @@ def failure_of(error: TreeringError, *, head: Mapping[str, str | None] | None = 
 def failure(error: TreeringError, *, head: Mapping[str, str | None] | None = None) -> Response:
     """Return the response for an error; arguments as for `failure_of`."""
     status = status_of(error)
-    body = msgspec.json.encode(failure_of(error, head=head))
+    body = to_json(failure_of(error, head=head))
     return Response(body, status, HEADERS.get(status), media_type="application/json")
 
 
