@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from treering.cli.text import ago, clean, counted, iso_time, local_time, one_line, short_id, size_text
@@ -35,6 +37,18 @@ def test_times() -> None:
     for odd in (10**17, -(10**17), 253402300800000):
         assert str(odd)[:5] in iso_time(odd)
         assert local_time(odd) == str(odd)
+
+
+@pytest.mark.parametrize(("zone", "ms"), [("EAST-14", 253402300799000), ("WEST12", -62135596800000)])
+def test_ends_of_the_calendar(monkeypatch: pytest.MonkeyPatch, zone: str, ms: int) -> None:
+    """A time of the calendar that is outside of it in the zone of the reader is a number."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", zone)
+        time.tzset()
+        shown = local_time(ms)
+    time.tzset()
+    assert shown == str(ms)
+    assert iso_time(ms)[-1] == "Z"
 
 
 @pytest.mark.parametrize(

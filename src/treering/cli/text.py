@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from treering.ids import now_ms as current_ms
@@ -52,12 +52,12 @@ def local_time(ms: int) -> str:
     return _format(ms, "%Y-%m-%d %H:%M", None) if ms else ""
 
 
-def _format(ms: int, form: str, zone: object) -> str:
+def _format(ms: int, form: str, zone: tzinfo | None) -> str:
     try:
-        moment = datetime.fromtimestamp(ms // 1000, tz=UTC)
+        moment = datetime.fromtimestamp(ms // 1000, tz=UTC).astimezone(zone)
     except (ValueError, OverflowError, OSError):  # a foreign file may have any number
         return str(ms)
-    return (moment if zone is UTC else moment.astimezone()).strftime(form)
+    return moment.strftime(form)
 
 
 def ago(ms: int, now_ms: int | None = None) -> str:
