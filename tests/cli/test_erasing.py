@@ -49,3 +49,11 @@ def test_nothing_is_erased_unless_somebody_agrees(told: Program) -> None:
     assert "no checkpoint holds such a key" in told("erase", "s", "--state", "tokem", "--yes", code=3).err
     assert stored_in(told) == before
     assert told.on_terminal("erase", "s", "--state", "token", answer="y\n").code == 0
+
+
+@pytest.mark.parametrize("days", ["1e300", "inf", "nan", "-1", "x"])
+def test_what_is_no_age_purges_nothing(told: Program, days: str) -> None:
+    """A number of days that is none, or longer than any time, is a wrong command."""
+    told("rm", "s", "--yes")
+    assert "--older-than" in told("purge", "--older-than", days, "--yes", code=2).err
+    assert told.json("purge", "--older-than", "1000000", "--yes")["purged"] == []

@@ -91,6 +91,7 @@ def test_wrong_use(program: Program) -> None:
     program("search", "--since", "yesterday", code=2)
     program("search", "--prompts", "--kind", "call", code=2)
     program("search", "--no-update", "--rebuild", code=2)
+    program("search", "x", "-n", "9" * 20, code=2)
     assert program("search", "x", "AND (", '"').out == ""
     assert not program.store.exists()
 

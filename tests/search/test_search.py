@@ -11,6 +11,7 @@ from tests.search.conftest import found
 import treering
 from treering.api.store import Store
 from treering.errors import UsageError
+from treering.kinds import Kind
 from treering.search import Index, forget, open_index
 from treering.search.texts import OTHER_CHARACTERS_MAX, SAID_CHARACTERS_MAX
 
@@ -173,6 +174,24 @@ def test_odd_ids(store: Store, index: Index) -> None:
     assert every == set(names)
     assert all(hit.node == f"id-{name}" for name, hit in hits.items())
     assert [hit.session for hit in index.search("common", project="long" * 100)] == ["long" * 100]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2**70])
+def test_wrong_limits(index: Index, limit: int) -> None:
+    """A number of hits that cannot be counted is refused."""
+    with pytest.raises(UsageError, match=f"limit={limit}$") as caught:
+        index.search("x", limit=limit)
+    assert caught.value.kind == Kind.LIMIT
+
+
+@pytest.mark.parametrize("time", [2**70, -(2**70), float("nan"), float("inf")])
+def test_wrong_times(index: Index, time: float) -> None:
+    """A time that no clock shows is refused; what the index can count is not."""
+    with pytest.raises(UsageError, match=f"since_ms={time}"):
+        index.search("x", since_ms=time)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"until_ms={time}"):
+        index.search("x", until_ms=time)  # type: ignore[arg-type]
+    assert index.search("x", limit=2**53 - 1, since_ms=-(2**53) + 1, until_ms=2**53 - 1) == []
 
 
 def test_wrong_filters(index: Index) -> None:

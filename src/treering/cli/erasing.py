@@ -91,17 +91,30 @@ def _forks_of(receipt: Receipt) -> Iterator[Receipt]:
         yield from _forks_of(fork)
 
 
+def _age(context: click.Context, parameter: click.Parameter, value: float | None) -> timedelta | None:
+    """Return a number of days as a time."""
+    if value is None:
+        return None
+    try:
+        return timedelta(days=value)
+    except (ValueError, OverflowError) as error:  # no number, or longer than any time
+        raise click.BadParameter(f"{value!r} is no number of days", context, parameter) from error
+
+
 @click.command()
 @json_option
 @session_argument(required=False)
-@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only what was deleted before that.")
+@click.option(
+    "--older-than", type=click.FloatRange(min=0), callback=_age, metavar="DAYS",
+    help="Only what was deleted before that.",
+)  # fmt: skip
 @click.option("--all-namespaces", is_flag=True, help="Include all namespaces.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_options()
 @click.pass_context
 def purge(
-    context: click.Context, *, as_json: bool, session: str | None, older_than: float | None, all_namespaces: bool,
-    yes: bool,
+    context: click.Context, *, as_json: bool, session: str | None, older_than: timedelta | None,
+    all_namespaces: bool, yes: bool,
 ) -> None:  # fmt: skip
     """Remove tombstones of deleted sessions, and leftovers of killed processes.
 
@@ -116,9 +129,8 @@ def purge(
         context.exit(exits.INTERRUPTED)
     if session is not None and all_namespaces:
         raise click.UsageError("--all-namespaces goes with all sessions, not with one")
-    age = None if older_than is None else timedelta(days=older_than)
     stores = parts_of(store) if all_namespaces else [store]
-    names = [name for each in stores for name in each.purge(session, older_than=age)]
+    names = [name for each in stores for name in each.purge(session, older_than=older_than)]
     if as_json:
         out.document({"purged": names})
     else:

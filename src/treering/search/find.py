@@ -10,6 +10,7 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format.paths import encode_id
+from treering.format.values import INTEGER_MAX
 from treering.kinds import Kind
 from treering.search.database import Database, decode
 from treering.search.query import MARKS, expression, joined, printable
@@ -89,12 +90,17 @@ def find(database: Database, query: str, filters: Filters, *, order: Order, limi
     return [hit for entry, folded in firsts for hit in _hit(database, entry, folded, words)]
 
 
-def check(filters: Filters, order: str) -> None:
-    """Refuse invalid filters and orders.
+def check(filters: Filters, order: str, limit: int) -> None:
+    """Refuse invalid filters, orders and limits.
 
     Raises:
-        UsageError: There is no such filter, kind or order.
+        UsageError: There is no such filter, kind or order, or a number is out of range.
     """
+    if not 1 <= limit <= INTEGER_MAX:
+        raise UsageError(f"a search needs a limit from 1 to {INTEGER_MAX}. limit={limit}", kind=Kind.LIMIT)
+    for name, time in (("since_ms", filters.get("since_ms")), ("until_ms", filters.get("until_ms"))):
+        if time is not None and not -INTEGER_MAX <= time <= INTEGER_MAX:
+            raise UsageError(f"this is no time in milliseconds since 1970. {name}={time}", kind=Kind.OPTION)
     if unknown := sorted(filters.keys() - Filters.__annotations__.keys()):
         raise UsageError(f"no such filter. got={unknown!r}", kind=Kind.OPTION)
     if unknown := sorted(set(filters.get("kinds") or ()) - set(KINDS)):

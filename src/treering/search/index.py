@@ -101,13 +101,14 @@ class Index:
             query: Words that must all occur; `"a phrase"`; `begin*`. Any text is valid. If empty: all texts, the newest
                 first.
             order: `best`: by BM25, and the newer first among equals. `newest`: by time.
-            limit: Most hits.
+            limit: Most hits; at least 1.
             filters: Which texts to search; see `Filters`.
 
         Raises:
-            UsageError: There is no such filter, kind or order, or there are more than 1,000 words.
+            UsageError: There is no such filter, kind or order, a limit or time is out of range, or there are more than
+                1,000 words.
         """
-        check(filters, order)
+        check(filters, order, limit)
         return self._safely(lambda: find(self._database, query, filters, order=order, limit=limit))
 
     def forget(self, session: str, node: str | None = None) -> None:
