@@ -195,6 +195,15 @@ def test_thinking_before_a_call_that_is_left_out() -> None:
     assert whole_pairs([alone])[0] is alone  # nothing was left out of it
 
 
+@pytest.mark.parametrize("odd", [{"x": 1}, [], None, 1, True])
+def test_what_is_no_role_or_type_is_data(odd: object) -> None:
+    """A message or block with it makes no call and answers none: the conversation goes on."""
+    call = MADE["chat"]("a")
+    for message in ({"role": odd, "content": "hm"}, {"role": "user", "content": [{"type": odd, "text": "x"}]}):
+        assert [each.call.id for each in pairing([call, message]).passed] == ["a"]
+        assert whole_pairs([call, message]) == [None, message]
+
+
 IDS = st.sampled_from("ab")
 SHAPES = st.sampled_from(sorted(MADE))
 MESSAGES = st.one_of(

@@ -265,14 +265,18 @@ def _first(fields: Fields, *names: str) -> str:
 
 
 def _is_result(message: Fields) -> bool:
+    return _role(message) in RESULT_ROLES or any(message.get(name) for name in CALL_ID)
+
+
+def _role(message: Fields) -> str:
     role = common(message).get("role")
-    return (isinstance(role, str) and role in RESULT_ROLES) or any(message.get(name) for name in CALL_ID)
+    return role if isinstance(role, str) else ""
 
 
 def _goes_on(message: object, parts: Sequence[Call | Result], *, answering: bool) -> bool:
     """Whether the conversation continues, so that calls in or before this message cannot get a result after it."""
     if not parts:
-        return answering or not isinstance(message, Mapping) or common(message).get("role") not in _MODEL_ROLES
+        return answering or not isinstance(message, Mapping) or _role(message) not in _MODEL_ROLES
     if any(isinstance(part, Call) for part in parts):
         return False
     return any(block is not None for block in _beside(message, {part.place for part in parts}))

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.sampling import few
 
+from treering import to_json
+from treering.errors import UsageError
 from treering.format.erasure import Erased
+from treering.kinds import Kind
 from treering.server.shapes import anthropic, assistant_ui, openai, ui
 from treering.server.shapes.parts import Call, Media, Other, Result, Said, Text, Thinking, parts_of, role_of
 from treering.transcript.node import Draft
@@ -161,6 +164,9 @@ PAYLOADS: list[tuple[Any, list[Any]]] = [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}]},
      [Media("data:image/png;base64,AA", "image/png")]),
     ({"role": "user", "content": [{"type": "odd"}]}, [Other({"type": "odd"})]),
+    ({"role": "user", "content": [{"type": {}, "text": "x"}]}, [Other({"type": {}, "text": "x"})]),
+    ({"role": ["user"], "content": "hi"}, [Text("hi")]),
+    ({"role": "user", "content": [{"guardContent": {}}]}, [Other({"type": "text"})]),
     (Erased(sha256="0" * 64), [Text("[erased]")]),
 ]  # fmt: skip
 
@@ -169,3 +175,30 @@ PAYLOADS: list[tuple[Any, list[Any]]] = [
 def test_messages_of_all_apis_are_taken_apart(payload: Any, parts: list[Any]) -> None:
     """Whatever shape a message was recorded in, its parts are the same few kinds."""
     assert parts_of(payload) == parts
+
+
+@pytest.mark.parametrize("payload", [payload for payload, _ in PAYLOADS])
+def test_messages_of_all_apis_have_every_shape(payload: Any) -> None:
+    """Whatever was recorded, also fields with odd types, is shown in each shape; a role that is none is the user's."""
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {}}]}
+    said = recorded([Draft(payload=each, id=f"n{at}") for at, each in enumerate([call, payload])])
+    assert all(each.role in {"user", "assistant", "tool"} for each in said)
+    shapes: list[Any] = [ui.messages_of(said), openai.messages_of(said), anthropic.messages_of(said)]
+    for shape in [*shapes, assistant_ui.repository_of(said, {}, "n1")]:
+        assert to_json(shape)
+
+
+@pytest.mark.parametrize("odd", [{}, [], None, 1, "", "nobody"])
+def test_messages_of_interfaces_with_an_odd_role_id_or_parent_are_refused(odd: Any) -> None:
+    """They are an error of the sender, with a kind."""
+    message = {"id": "a", "role": "user", "parts": [], "content": []}
+    for wrong in ([message | {"role": odd}], [message | {"id": odd}] if odd != "nobody" else []):
+        for each in wrong:
+            with pytest.raises(UsageError) as refused:
+                ui.drafts_of([each])
+            assert refused.value.kind == Kind.MESSAGE
+            with pytest.raises(UsageError):
+                assistant_ui.drafts_of([{"parentId": None, "message": each}], None)
+    if odd is not None:
+        with pytest.raises(UsageError):
+            assistant_ui.drafts_of([{"parentId": odd, "message": message}], None)

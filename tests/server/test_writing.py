@@ -14,6 +14,7 @@ from tests.server.clients import client, messages
 import treering
 
 KEY = {"idempotency-key": "request-1"}
+FORMATS = ("ui", "assistant-ui", "anthropic", "openai")
 
 
 def records(folder: Path, session: str = "trip") -> int:
@@ -254,6 +255,24 @@ def test_bodies_are_checked(api: TestClient, folder: Path) -> None:
         assert answer.status_code == status, answer.text
         assert answer.json()["error"]["message"]
     assert records(folder) == end
+
+
+ODD: list[Any] = [
+    {"role": {"x": 1}, "content": "hm"},
+    {"role": "user", "content": [{"type": {}, "text": "x"}]},
+    {"role": "user", "content": [{"guardContent": {}}]},
+]
+
+
+@pytest.mark.parametrize("message", ODD)
+def test_odd_messages_are_recorded_and_read(api: TestClient, message: Any) -> None:
+    """Fields whose types no API has are data: behind a call they are there in the card, the context and all shapes."""
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {}}]}
+    made = api.post("sessions", json={"messages": ["go", call, message]})
+    assert (made.status_code, made.json()["open_calls"]) == (201, [])
+    path = f"sessions/{made.json()['key']}"
+    for rest in ("", "/context", "/tree", *(f"/messages?format={name}" for name in FORMATS)):
+        assert api.get(f"{path}{rest}").status_code == 200, rest
 
 
 def test_of_two_that_write_at_once_one_is_told(folder: Path) -> None:

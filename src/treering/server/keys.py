@@ -30,10 +30,17 @@ def named_by(key: str) -> tuple[tuple[str, ...], str]:
     Raises:
         NotFoundError: It is not a key that `key_of` returns.
     """
-    *namespace, session = (unquote(part.replace("=", "%"), errors="surrogatepass") for part in key.split("~"))
+    try:
+        *namespace, session = (unquote(part.replace("=", "%"), errors="surrogatepass") for part in key.split("~"))
+    except UnicodeDecodeError:
+        raise _unknown(key) from None
     if not session or not all(namespace) or key_of(namespace, session) != key:
-        raise NotFoundError(f"no session has such a key. key={key!r}", kind=Kind.SESSION)
+        raise _unknown(key)
     return tuple(namespace), session
+
+
+def _unknown(key: str) -> NotFoundError:
+    return NotFoundError(f"no session has such a key. key={key!r}", kind=Kind.SESSION)
 
 
 def _quoted(name: str) -> str:

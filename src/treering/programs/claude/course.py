@@ -334,7 +334,7 @@ def _going_on(run: Run | None, traits: Traits) -> Run | None:
 def _told(entry: Mapping[str, object]) -> Iterable[str]:
     """Return the keys by which subagents of an answer are recognised: their prompts, and the ids of their calls."""
     for block in blocks_of(entry):
-        if block.get("type") == "tool_use" and block.get("name") in _STARTS_AGENT:
+        if block.get("type") == "tool_use" and text_of(block.get("name")) in _STARTS_AGENT:
             yield from filter(None, (text_of(fields_of(block.get("input")).get("prompt")), text_of(block.get("id"))))
 
 

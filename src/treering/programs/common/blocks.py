@@ -72,7 +72,8 @@ def blocks_of(message: Fields) -> list[Block]:
 
 def is_result(part: object) -> bool:
     """Tell whether a block is the result of a call."""
-    return fields_of(part).get("type") in RESULTS
+    kind = fields_of(part).get("type")
+    return isinstance(kind, str) and kind in RESULTS
 
 
 def linked(image: Fields) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from treering.api.view import View
 from treering.format.values import Fields, fields_of
+from treering.programs.common.blocks import text_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.entry import SLOT, as_bytes
 from treering.programs.common.stored import header_in, stored_drafts
@@ -110,13 +111,15 @@ class _Omp:
         fields = fields_of(made.payload)
         content = fields.get("content")
         blocks = content if isinstance(content, list) else []
-        if fields.get("stopReason") in _FAILED:
+        if text_of(fields.get("stopReason")) in _FAILED:
             self._failed.add(made.id)
         if fields.get("role") == "toolResult":
-            self._answered.add(str(fields.get("toolCallId")))
+            self._answered.add(text_of(fields.get("toolCallId")))
         elif fields.get("role") == "assistant":
             self._calls |= {
-                block["id"] for block in blocks if isinstance(block, dict) and block.get("type") == "toolCall"
+                text_of(block.get("id"))
+                for block in blocks
+                if isinstance(block, dict) and block.get("type") == "toolCall"
             }
 
     def not_sent(self) -> list[LeftOut]:

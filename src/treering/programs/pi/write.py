@@ -10,7 +10,7 @@ import msgspec
 from treering.api.view import View
 from treering.calls import CALLS
 from treering.format.values import Fields, fields_of
-from treering.messages import common, shape_of
+from treering.messages import common, listed, shape_of
 from treering.programs.common.blocks import is_result, linked, text_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.target import Composed, LeftOut
@@ -169,7 +169,7 @@ def _result(message: Fields) -> Fields:
 
 
 def _answer(message: Fields, settings: Mapping[str, object]) -> Fields:
-    content = [*_blocks(message.get("content")), *map(_call, message.pop("tool_calls", None) or [])]
+    content = [*_blocks(message.get("content")), *map(_call, listed(message.pop("tool_calls", None)))]
     calls = any(isinstance(block, dict) and block.get("type") == "toolCall" for block in content)
     made = {
         "api": "unknown",
@@ -192,26 +192,28 @@ def _blocks(content: object) -> list[object]:
 def _block(part: Any) -> object:
     if not isinstance(part, dict):
         return {"type": "text", "text": text_of(part)}
-    if part.get("type") in _TEXTS:
+    kind = text_of(part.get("type"))
+    if kind in _TEXTS:
         return {**part, "type": "text"}
-    if part.get("type") in _THINKING and "thinkingSignature" not in part:
+    if kind in _THINKING and "thinkingSignature" not in part:
         signed = {"thinkingSignature": part["signature"]} if part.get("signature") else {}
         return {"type": "thinking", "thinking": part.get("thinking", part.get("text", "")), **signed}
-    if part.get("type") == "image" and linked(part):
+    if kind == "image" and linked(part):
         return {"type": "text", "text": linked(part)}
-    if part.get("type") == "image" and "media_type" in part:
+    if kind == "image" and "media_type" in part:
         return {"type": "image", "data": part.get("data", ""), "mimeType": part["media_type"]}
-    if part.get("type") == "image" and fields_of(part.get("source")).get("data"):
+    if kind == "image" and fields_of(part.get("source")).get("data"):
         source = part["source"]
         return {"type": "image", "data": source["data"], "mimeType": source.get("media_type", "image/png")}
-    return _call(part) if part.get("type") in CALLS else part
+    return _call(part) if kind in CALLS else part
 
 
-def _call(part: Any) -> object:
+def _call(part: object) -> object:
     """Return a call in pi's format, from the formats of common APIs."""
-    inner = part.get("function") if isinstance(part.get("function"), dict) else part
+    fields = fields_of(part)
+    inner = fields_of(fields.get("function")) or fields
     arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
-    name, identifier = inner.get("name", ""), part.get("id", part.get("call_id", ""))
+    name, identifier = inner.get("name", ""), fields.get("id", fields.get("call_id", ""))
     return {"type": "toolCall", "id": identifier, "name": name, "arguments": _arguments(arguments)}
 
 

@@ -43,4 +43,4 @@ def messages_of(said: Iterable[Said]) -> AnthropicMessages:
 
 
 def _is_plain(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text"
+    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)

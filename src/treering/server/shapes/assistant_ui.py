@@ -105,7 +105,7 @@ def drafts_of(messages: Sequence[Any], head: str | None) -> tuple[list[Draft], s
         if not isinstance(message, Mapping):
             raise UsageError("an item of assistant-ui is `{parentId, message}`", kind=Kind.MESSAGE)
         parent = item.get("parentId")
-        if parent not in ends:
+        if not isinstance(parent, str | None) or parent not in ends:
             raise UsageError(f"a parent stands before its children. parentId={parent!r}", kind=Kind.MESSAGE)
         made = _drafts_of(message, ends[parent])
         drafts += made
@@ -117,15 +117,15 @@ def _drafts_of(message: Mapping[str, Any], parent: str | None) -> list[Draft]:
     name, role, content = message.get("id"), message.get("role"), message.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    if not isinstance(name, str) or not name or role not in ROLES or not isinstance(content, list):
-        raise UsageError(
-            f"a message has an id, a known role and content. id={name!r}, role={role!r}", kind=Kind.MESSAGE
-        )
-    usual = _usual(str(role))
+    if not isinstance(name, str) or not name or not isinstance(role, str) or role not in ROLES:
+        raise UsageError(f"a message has an id and a known role. id={name!r}, role={role!r}", kind=Kind.MESSAGE)
+    if not isinstance(content, list):
+        raise UsageError(f"a message has content: text, or a list of parts. id={name!r}", kind=Kind.MESSAGE)
+    usual = _usual(role)
     fields = {key: value for key, value in message.items() if key not in _OWN and usual.get(key) != value}
     if "createdAt" in message:
         fields["createdAt"] = message["createdAt"]
-    return drafts_of_message(WORDS, name, str(role), content, fields, parent=parent)
+    return drafts_of_message(WORDS, name, role, content, fields, parent=parent)
 
 
 def _shown(part: Part, results: Results) -> dict[str, Any]:

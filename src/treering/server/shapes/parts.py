@@ -84,7 +84,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 def role_of(payload: Any) -> str:
     """Return the role: `user`, `assistant`, `system`, `tool`, or another name that a program uses."""
     role = common(payload).get("role") if isinstance(payload, Mapping) else None
-    return _ROLES.get(str(role), str(role or "user"))
+    return _ROLES.get(role, role) if isinstance(role, str) and role else "user"
 
 
 def parts_of(payload: Any) -> list[Part]:
@@ -116,6 +116,8 @@ def _part(block: Any, named: calls.Call | calls.Result | None) -> Part:
     if isinstance(named, calls.Result):
         return Result(named.id, block.get("content", block.get("output")), _failed(block))
     kind = block.get("type")
+    if not isinstance(kind, str):
+        return Other(block)
     if kind in _TEXTS and isinstance(text := block.get("text", block.get("refusal")), str):
         return Text(text)
     if kind == "thinking" and isinstance(thought := block.get("thinking"), str):

@@ -71,10 +71,10 @@ def draft_of(message: Any, *, parent: str | None) -> list[Draft]:
     if not isinstance(message, Mapping) or not isinstance(parts := message.get("parts"), list):
         raise UsageError("a UI message is an object with `parts`", kind=Kind.MESSAGE)
     name, role = message.get("id"), message.get("role")
-    if not isinstance(name, str) or not name or role not in ROLES:
+    if not isinstance(name, str) or not name or not isinstance(role, str) or role not in ROLES:
         raise UsageError(f"a UI message has an id, and a known role. id={name!r}, role={role!r}", kind=Kind.MESSAGE)
     fields = {key: value for key, value in message.items() if key not in ("id", "role", "parts")}
-    return drafts_of_message(WORDS, name, str(role), parts, fields, parent=parent)
+    return drafts_of_message(WORDS, name, role, parts, fields, parent=parent)
 
 
 def _shown(part: Part, results: Results) -> dict[str, Any]:
