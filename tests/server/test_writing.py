@@ -50,6 +50,42 @@ def test_messages_are_appended_once(api: TestClient, folder: Path) -> None:
     assert (other.status_code, other.json()["error"]["kind"]) == (409, "duplicate_id")
 
 
+def test_a_key_is_for_one_content(api: TestClient, folder: Path) -> None:
+    """A commit or a new session with a used key and any other content is refused, and nothing is recorded."""
+    commit = {"messages": ["a"], "state": {"step": 3}}
+    assert api.post("sessions/trip/commit", json=commit, headers=KEY).status_code == 200
+    new = {"title": "one", "messages": ["one"]}
+    made = api.post("sessions", json=new, headers=KEY).json()
+    bare = {"idempotency-key": "bare"}
+    assert api.post("sessions", json={"project": "p"}, headers=bare).status_code == 201
+    end, count = records(folder), len(api.get("sessions").json()["rows"])
+    others: list[tuple[str, Any, dict[str, str]]] = [
+        ("sessions/trip/commit", {"messages": ["b", "c"], "state": {"paid": True}}, KEY),
+        ("sessions/trip/commit", commit | {"state": {"step": 4}}, KEY),
+        ("sessions/trip/commit", commit | {"label": "x"}, KEY),
+        ("sessions", {"title": "two", "messages": ["two"]}, KEY),
+        ("sessions", new | {"title": "two"}, KEY),
+        ("sessions", new | {"messages": ["one", "two"]}, KEY),
+        ("sessions", {"project": "q"}, bare),
+    ]
+    for path, body, headers in others:
+        for worker in (api, client(folder)):
+            refused = worker.post(path, json=body, headers=headers)
+            assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "duplicate_id"), body
+    assert (records(folder), len(api.get("sessions").json()["rows"])) == (end, count)
+    api.patch(f"sessions/{made['key']}", json={"title": "renamed"})
+    again = api.post("sessions", json=dict(reversed(new.items())), headers=KEY)
+    assert (again.status_code, again.json()["info"]["title"]) == (201, "renamed")
+
+
+def test_requests_of_earlier_versions_can_be_sent_again(api: TestClient, folder: Path) -> None:
+    """They recorded no digest of their content, so that their key alone is compared."""
+    with treering.open(folder).session("trip", shared=True) as session:
+        done = session.commit(state={"step": 3}, metadata={"request": KEY["idempotency-key"]})
+    again = api.post("sessions/trip/commit", json={"state": {"step": 3}}, headers=KEY)
+    assert (again.status_code, again.json()["checkpoint"]) == (200, done.checkpoint)
+
+
 def test_a_branch_is_begun_below_any_node(api: TestClient, folder: Path) -> None:
     """Messages go below a parent on a head of their own; null is a new root."""
     question = treering.open(folder).view("trip").path()[0]

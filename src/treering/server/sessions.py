@@ -17,7 +17,7 @@ from treering.server.keys import key_of
 from treering.server.limits import NAME_CHARACTERS_MAX, VIEWERS_MAX
 from treering.server.reading import card_of
 from treering.server.route import Query
-from treering.server.writing import Body, Messages, Name, drafts_of, holds
+from treering.server.writing import Body, Messages, Name, drafts_of, marks_of, recorded, require_same
 from treering.storage.requests import ABSENT, Steps, Version
 from treering.storage.run import arun
 from treering.store.parcels import delete_parcel, get_parcel, put_parcel
@@ -45,13 +45,15 @@ async def create(call: Call, body: CreateBody) -> SessionCard:
     """Create a session; durable when it is answered."""
     first, name = ids_of(call, 2)
     name = body.id or name
-    made = Draft(type="note", kind=CREATED, id=first)
-    drafts = drafts_of(call, body.messages) or [made]
+    begun, *more = drafts_of(call, body.messages) or [Draft(type="note", kind=CREATED, id=first)]
+    begun = msgspec.structs.replace(begun, brief=marks_of(call, body) or None)
     async with call.store.session(name, title=body.title, project=body.project, cwd=body.cwd) as session:
         if session.is_new:
-            await session.append(*drafts, new_ids=True)
-        elif request_key(call) is None or not await holds(session, drafts):
+            await session.append(begun, *more, new_ids=True)
+        elif request_key(call) is None or (made := await recorded(session, begun)) is None:
             raise _exists(name)
+        else:
+            require_same(made.brief, body)
     call.request.path_params["key"] = key_of((), name)
     return await card_of(call)
 

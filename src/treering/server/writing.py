@@ -5,13 +5,14 @@ A repeated request with the same `Idempotency-Key` gets the same answer, and not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from treering.api.async_session import AsyncSession
+from treering.digests import blake2b
 from treering.errors import NotFoundError, UsageError
 from treering.kinds import Kind
 from treering.server.answers import Prepared, SessionCard
@@ -21,7 +22,8 @@ from treering.server.limits import MESSAGES_MAX, NAME_CHARACTERS_MAX
 from treering.server.reading import card_of
 from treering.session.record import Appended
 from treering.session.recording import draft_of
-from treering.transcript.node import HERE, Draft, Here
+from treering.session.verbs.reading import Note
+from treering.transcript.node import HERE, Draft, Here, Node
 
 Messages = Annotated[list[Any], Meta(max_length=MESSAGES_MAX)]
 """Each message is a JSON object with a role, or text from the user."""
@@ -29,11 +31,13 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 LOOKED_AT = 100
 """A repeated commit is looked for among this many of the newest checkpoints."""
 REQUEST = "request"
-"""The field of a checkpoint's metadata that holds the key of the request that made it."""
+"""The field with the key of a request: in a checkpoint's metadata, or in the brief of a session's first record."""
+REQUEST_BODY = "request_body"
+"""The field beside it that holds a digest of the request's body."""
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request body; the base of all such types."""
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request body; the base of all such types. Its digest stays the same if a later version has further fields."""
 
 
 class AppendBody(Body, frozen=True, kw_only=True):
@@ -90,16 +94,39 @@ async def record(
 
 async def holds(session: AsyncSession, drafts: Sequence[Draft]) -> bool:
     """Whether an earlier request recorded these drafts."""
-    if not drafts:
-        return False
-    last = drafts[-1]
-    if last.type == "note":
-        return any(note.id == last.id for note in await session.notes(last.kind))
+    return bool(drafts) and await recorded(session, drafts[-1]) is not None
+
+
+async def recorded(session: AsyncSession, draft: Draft) -> Node | Note | None:
+    """Return the node or note that an earlier request recorded for a draft; None if there is none."""
+    if draft.type == "note":
+        return next((note for note in await session.notes(draft.kind) if note.id == draft.id), None)
     try:
-        await session.get(last.id or "", blobs=False)
+        return await session.get(draft.id or "", blobs=False)
     except NotFoundError:
-        return False
-    return True
+        return None
+
+
+def marks_of(call: Call, body: Body) -> dict[str, object]:
+    """Return the fields to record, by which the same request is known if it is repeated; empty without a key."""
+    key = request_key(call)
+    return {} if key is None else {REQUEST: key, REQUEST_BODY: _digest(body)}
+
+
+def require_same(marks: Mapping[str, object], body: Body) -> None:
+    """Compare a request with the one that recorded `marks` with the same key; earlier versions recorded no digest.
+
+    Raises:
+        UsageError: It has another body.
+    """
+    if marks.get(REQUEST_BODY, _digest(body)) != _digest(body):
+        raise UsageError(
+            "another request had this key", kind=Kind.DUPLICATE_ID, remedy="send other content with a key of its own"
+        )
+
+
+def _digest(body: Body) -> str:
+    return blake2b(msgspec.json.encode(body, order="deterministic"), 16)
 
 
 class CommitBody(Body, frozen=True, kw_only=True):
@@ -126,7 +153,7 @@ async def commit(call: Call, body: CommitBody) -> Appended:
     key = request_key(call)
     drafts = drafts_of(call, body.messages)
     async with opened(call) as there:
-        if key is not None and (done := await _committed(there.session, key, drafts)) is not None:
+        if key is not None and (done := await _committed(there.session, key, body, drafts)) is not None:
             return done
         session = there.writable()
         wanted: str | Here | None = HERE if isinstance(body.expect, UnsetType) else body.expect
@@ -138,7 +165,7 @@ async def commit(call: Call, body: CommitBody) -> Appended:
             drop=body.drop,
             label=body.label,
             step=body.step,
-            metadata=body.metadata if key is None else {**body.metadata, REQUEST: key},
+            metadata=body.metadata | marks_of(call, body),
             expect=wanted,
             expect_checkpoint=HERE if isinstance(body.expect_checkpoint, UnsetType) else body.expect_checkpoint,
             merge=body.merge,
@@ -146,10 +173,15 @@ async def commit(call: Call, body: CommitBody) -> Appended:
         )
 
 
-async def _committed(session: AsyncSession, key: str, drafts: Sequence[Draft]) -> Appended | None:
-    """The result of an earlier request with this key; None if there was none."""
+async def _committed(session: AsyncSession, key: str, body: CommitBody, drafts: Sequence[Draft]) -> Appended | None:
+    """The result of an earlier request with this key; None if there was none.
+
+    Raises:
+        UsageError: The earlier request had another body.
+    """
     for made in reversed(await session.checkpoints(limit=LOOKED_AT)):
         if made.metadata.get(REQUEST) == key:
+            require_same(made.metadata, body)
             return Appended(nodes=tuple([draft.id or "" for draft in drafts]), head=made.head, checkpoint=made.id)
     return None
 
