@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -20,9 +20,11 @@ from treering.server.limits import ROWS_MAX
 from treering.server.reading import Limit
 from treering.server.route import Query
 from treering.server.shapes import anthropic, assistant_ui, openai, ui
-from treering.server.shapes.parts import Said, role_of
+from treering.server.shapes.merging import lacking, messages_in
+from treering.server.shapes.parts import Result, Said, parts_of, role_of
 from treering.server.writing import Body, Messages
 from treering.session.reader import Readable
+from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft, Node
 
@@ -86,32 +88,92 @@ class ImportBody(Body, frozen=True, kw_only=True):
 
 
 async def import_messages(call: Call, body: ImportBody) -> Imported:
-    """Record the messages of a user interface that the session does not have; their ids become the nodes' ids.
+    """Record what the session lacks of the messages of a user interface; their ids become the nodes' ids.
 
-    So an interface may send its whole conversation each time.
+    So an interface may send its whole conversation each time. A message that has grown since is amended.
     """
     if body.format == "ui":
-        drafts, end = ui.drafts_of(body.messages), None
+        words, drafts, end = ui.WORDS, ui.drafts_of(body.messages), None
     else:
+        words = assistant_ui.WORDS
         drafts, end = assistant_ui.drafts_of(body.messages, body.head_id)
     async with opened(call) as there:
-        ids = tuple([draft.id or "" for draft in drafts])
-        known = await there.session.perform(_known, ids)
-        new = [draft for draft in drafts if draft.id not in known]
-        head = known.get(ids[-1]) or there.session.head
-        if new:
-            first = _on_head(drafts, new, there.session, body.head)
-            head = (await there.writable().append(first, *new[1:], head=body.head)).head
-        if end is not None and there.session.heads.get(there.session.head) != end:
-            await _show(there.writable(), end)
-        return Imported(nodes=ids, head=head)
+        session = there.session
+        recorded = await _recorded(session, drafts)
+        stored = await session.perform(_as_stored, drafts, recorded)
+        found = lacking(words, stored, recorded, await _foreign_results(session, stored, recorded))
+        last = recorded.get(found.ids[-1])
+        head = (last.head if last is not None else "") or session.head
+        if found.new or found.edits:
+            new = _on_head(drafts, found.new, session, body.head)
+            done = await there.writable().append(*found.edits, *new, head=body.head)
+            head = done.head if new else head
+        if end is not None and session.heads.get(session.head) != found.ends[end]:
+            await _show(there.writable(), found.ends[end])
+        return Imported(nodes=tuple(found.ids), head=head)
 
 
-def _on_head(drafts: Sequence[Draft], new: Sequence[Draft], session: AsyncSession, head: str | None) -> Draft:
-    """Return the first new draft; if all messages are new, it continues from the head's node."""
+async def _recorded(session: AsyncSession, drafts: Sequence[Draft]) -> dict[str, Node]:
+    """The nodes that have the ids of drafts."""
+    known = await session.perform(_known, [draft.id or "" for draft in drafts])
+    return {node.id: node async for node in session.each_node(known)}
+
+
+def _as_stored(writer: Writer, drafts: Sequence[Draft], recorded: Mapping[str, Node]) -> Steps[list[Draft]]:
+    """The drafts; those of recorded nodes as this store would record them, to compare and to amend these nodes."""
+    yield from ()
+    options = writer.options
+    known = {draft.id: options.hooks.stored(draft) for draft in drafts if draft.id in recorded}
+    if options.redaction is not None:
+        known = {name: options.redaction.draft(draft) for name, draft in known.items()}
+    return [known.get(draft.id, draft) for draft in drafts]
+
+
+async def _foreign_results(
+    session: AsyncSession, drafts: Sequence[Draft], recorded: Mapping[str, Node]
+) -> dict[str, Node]:
+    """The results of recorded messages that were not recorded by an import, by the ids that an import gives them."""
+    missing = {
+        message.id or "": {str(result.payload["tool_call_id"]): result.id or "" for result in results}
+        for message, results in messages_in(drafts)
+        if message.id in recorded and any(result.id not in recorded for result in results)
+    }
+    if not missing:
+        return {}
+    nodes = await session.nodes()
+    below: dict[str | None, list[str]] = {}
+    for name, parent in zip(nodes.ids, nodes.parents, strict=True):
+        below.setdefault(parent, []).append(name)
+    found: dict[str, Node] = {}
+    for message, names in missing.items():
+        async for call, node in _results_below(session, message, below):
+            if call in names:
+                found.setdefault(names[call], node)
+    return found
+
+
+async def _results_below(
+    session: AsyncSession, message: str, below: Mapping[str | None, Sequence[str]]
+) -> AsyncIterator[tuple[str, Node]]:
+    """The messages behind a message that hold only results, each by the calls that it answers."""
+    level = below.get(message, ())
+    while level:
+        deeper: list[str] = []
+        async for node in session.each_node(level):
+            parts = parts_of(node.payload)
+            results = [part for part in parts if isinstance(part, Result)]
+            if results and len(results) == len(parts):
+                deeper += below.get(node.id, ())
+                for result in results:
+                    yield result.call, node
+        level = deeper
+
+
+def _on_head(drafts: Sequence[Draft], new: list[Draft], session: AsyncSession, head: str | None) -> list[Draft]:
+    """Return the new drafts; if all messages are new, the first one continues from the head's node."""
     tip = session.node if head is None else session.heads.get(head)
-    begins = new[0] is drafts[0] and new[0].parent is None and tip is not None
-    return msgspec.structs.replace(new[0], parent=tip) if begins else new[0]
+    begins = bool(new) and new[0].id == drafts[0].id and new[0].parent is None and tip is not None
+    return [msgspec.structs.replace(new[0], parent=tip), *new[1:]] if begins else new
 
 
 async def _show(session: AsyncSession, end: str) -> None:
@@ -123,7 +185,6 @@ async def _show(session: AsyncSession, end: str) -> None:
         await session.switch(head)
 
 
-def _known(reader: Readable, ids: Sequence[str]) -> Steps[dict[str, str]]:
-    """The given ids that are nodes, each with the head on which it was recorded."""
-    found = yield from reader.replica.ask(lambda look: look.nodes(ids))
-    return {name: row.head for name, row in found.items()}
+def _known(reader: Readable, ids: Sequence[str]) -> Steps[list[str]]:
+    """The given ids that are nodes."""
+    return list((yield from reader.replica.ask(lambda look: look.nodes(ids))))

@@ -178,4 +178,4 @@ def _result(part: Mapping[str, Any]) -> Result | None:
     return Result(str(part.get("toolCallId")), text_or_blocks(part["result"]), part.get("isError") is True)
 
 
-WORDS: Final = Words(INTERFACE, _read, _result, _shown)
+WORDS: Final = Words(INTERFACE, _read, _result, _shown, _message, "content")

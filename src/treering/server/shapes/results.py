@@ -45,6 +45,10 @@ class Words(NamedTuple):
     """Returns the result in a part that calls a tool."""
     show: Callable[[Part, Results], dict[str, Any]]
     """Returns the UI part for a content part."""
+    message: Callable[[Said, Results], dict[str, Any]]
+    """Returns the UI message for a message."""
+    parts: str
+    """The field of a UI message that has its parts."""
 
 
 def drafts_of_message(

@@ -41,13 +41,17 @@ def messages_of(said: Sequence[Said]) -> list[dict[str, Any]]:
         parts = each.parts
         if each.role == "tool" or (parts and all(isinstance(part, Result) for part in parts)):
             continue
-        kept = kept_of(each.payload, INTERFACE)
-        made = [_shown(part, results) for part in parts if not isinstance(part, Result)]
-        role = each.role if each.role in ROLES else "assistant"
-        more = kept.get("fields")
-        fields = dict(more) if isinstance(more, Mapping) else {}
-        found.append({**fields, "id": each.id, "role": role, "parts": restored_all(made, changes_in(kept))})
+        found.append(_message(each, results))
     return found
+
+
+def _message(said: Said, results: Results) -> dict[str, Any]:
+    kept = kept_of(said.payload, INTERFACE)
+    made = [_shown(part, results) for part in said.parts if not isinstance(part, Result)]
+    role = said.role if said.role in ROLES else "assistant"
+    more = kept.get("fields")
+    fields = dict(more) if isinstance(more, Mapping) else {}
+    return {**fields, "id": said.id, "role": role, "parts": restored_all(made, changes_in(kept))}
 
 
 def drafts_of(messages: Iterable[Any]) -> list[Draft]:
@@ -137,4 +141,4 @@ def _result(part: Mapping[str, Any]) -> Result | None:
     return Result(name, str(part.get("errorText", "")), True) if state == "output-error" else None
 
 
-WORDS: Final = Words(INTERFACE, _read, _result, _shown)
+WORDS: Final = Words(INTERFACE, _read, _result, _shown, _message, "parts")
