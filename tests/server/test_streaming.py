@@ -13,10 +13,12 @@ import httpx
 import pytest
 from benchmarks.live import Load, run
 from benchmarks.serving import Api
+from starlette.testclient import TestClient
 from tests.server.clients import Serving, client, serving
 from tests.server.test_events import told
 
 import treering
+from treering.server import app
 from treering.server.limits import STREAMS_MAX
 
 
@@ -161,6 +163,52 @@ def test_requests_of_a_stream_can_be_sent_again(server: Serving, folder: Path) -
     view = treering.open(folder).view("trip")
     assert view.get(ends[0]["recorded"]["nodes"][0]).payload["content"] == "once"
     assert view.open_streams() == ()
+
+
+def test_requests_of_a_stream_that_come_at_the_same_time_do_it_once(folder: Path) -> None:
+    """Two that begin with one key, two that go on at a worker that did not begin it, and two that end it."""
+
+    async def at_once() -> None:
+        workers = [app(treering.aopen(folder), hosts=[]) for _ in range(2)]
+        one, two = (
+            httpx.AsyncClient(transport=httpx.ASGITransport(app=each), base_url="http://localhost/api/v1/")
+            for each in workers
+        )
+        async with one, two:
+            key = {"idempotency-key": "stream"}
+
+            async def twice(api: httpx.AsyncClient, path: str, body: object) -> list[object]:
+                sent = [api.post(f"sessions/trip/streams{path}", json=body, headers=key) for _ in range(2)]
+                found = await asyncio.gather(*sent)
+                assert found[0].is_success, found[0].text
+                assert [each.status_code for each in found] == [found[0].status_code] * 2
+                return [each.json() for each in found]
+
+            first, second = await twice(one, "", {})
+            assert first == second
+            assert len((await one.get("sessions/trip/streams")).json()) == 1
+            assert isinstance(first, dict)
+            path, piece = f"/{first['id']}", {"offset": 0, "text": "once", "flush": True}
+            for api in (one, two):
+                assert await twice(api, f"{path}/pieces", piece) == [{**first, "offset": 4}] * 2
+            ends = await twice(two, f"{path}/end", {})
+            assert ends[0] == ends[1]
+
+    asyncio.run(at_once())
+    view = treering.open(folder).view("trip")
+    assert (view.get(view.path()[-1]).payload["content"], view.open_streams()) == ("once", ())
+
+
+def test_a_stream_is_not_begun_behind_what_the_client_did_not_see(api: TestClient, folder: Path) -> None:
+    """`If-Match` with an end that the session no longer has is a conflict; a repeated request is answered before it."""
+    seen = {"if-match": api.get("sessions/trip").headers["etag"], "idempotency-key": "stream"}
+    with api:
+        begun = api.post("sessions/trip/streams", json={}, headers=seen)
+        assert begun.status_code == 201
+        assert api.post("sessions/trip/streams", json={}, headers=seen).json() == begun.json()
+        refused = api.post("sessions/trip/streams", json={}, headers=seen | {"idempotency-key": "another"})
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "stale")
+        assert refused.json()["error"]["head"] == dict(treering.open(folder).view("trip").heads)
 
 
 def test_a_restarted_server_goes_on_with_an_answer(folder: Path) -> None:

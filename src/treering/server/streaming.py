@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Final, Literal
+from weakref import WeakValueDictionary
 
 from msgspec import Meta
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -19,15 +20,16 @@ from starlette.responses import Response
 
 from treering.api.async_session import AsyncSession
 from treering.errors import ConflictError, NotFoundError, StreamLostError, TreeringError, UsageError
-from treering.ids import uptime
+from treering.ids import new_nonce, uptime
 from treering.kinds import Kind
 from treering.server.answers import StreamEnd, StreamPlace
 from treering.server.call import Call
-from treering.server.changing import opened, request_key
+from treering.server.changing import expect, opened, request_key
 from treering.server.errors import failure_of
 from treering.server.events import message_of, stream_of
 from treering.server.limits import STREAM_IDLE_SECONDS, STREAM_POLL_SECONDS, STREAMS_MAX
 from treering.server.route import Query
+from treering.server.views import place_of
 from treering.server.writing import Body, Name, holds
 from treering.session.record import Appended
 from treering.session.streams import OpenStream, Piece, PieceKind
@@ -50,6 +52,8 @@ class Held:
         """The key of the request that began it."""
         self.used = uptime()
         self.lock = asyncio.Lock()
+        self.ended: StreamEnd | None = None
+        """The answer to the request that ended it."""
 
 
 class Writers:
@@ -64,6 +68,8 @@ class Writers:
         self._most = most
         self._idle_seconds = idle_seconds
         self._held: dict[Key, Held] = {}
+        self._turns = WeakValueDictionary[tuple[str, ...], asyncio.Lock]()
+        """A lock for each stream that is being begun or taken over; it exists while a request holds or awaits it."""
         self._sweeping: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -74,17 +80,25 @@ class Writers:
 
         Raises:
             UsageError: Too many streams are open.
+            ConflictError: The session does not end at the place that the client saw.
         """
-        if (known := self._begun_by(call)) is not None:
-            return known
-        session = await self._session(call)
-        try:
-            if head is not None and head != session.head:
-                await session.switch(head)
-            return self._keep(call, session, await session.stream(role))
-        except BaseException:
-            await session.close()
-            raise
+        async with self._turn(call, "begin", request_key(call) or new_nonce()):
+            if (known := self._begun_by(call)) is not None:
+                return known
+            session = await self._session(call)
+            try:
+                call.heads = session.heads
+                expect(call, await session.perform(place_of))
+                if head is not None and head != session.head:
+                    await session.switch(head)
+                return self._keep(call, session, await session.stream(role))
+            except BaseException:
+                await session.close()
+                raise
+
+    def _turn(self, call: Call, *what: str) -> asyncio.Lock:
+        """The lock of what simultaneous requests for one session must do once."""
+        return self._turns.setdefault((*map(str, _key(call, "")), *what), asyncio.Lock())
 
     def _begun_by(self, call: Call) -> Held | None:
         """The stream that the same request began before, or None."""
@@ -98,16 +112,17 @@ class Writers:
         Raises:
             NotFoundError: No such stream is open.
         """
-        held = self._held.get(_key(call, stream))
-        if held is not None:
-            held.used = uptime()
-            return held
-        session = await self._session(call)
-        try:
-            return self._keep(call, session, await session.continue_stream(stream))
-        except BaseException:
-            await session.close()
-            raise
+        async with self._turn(call, "continue", stream):
+            held = self._held.get(_key(call, stream))
+            if held is not None:
+                held.used = uptime()
+                return held
+            session = await self._session(call)
+            try:
+                return self._keep(call, session, await session.continue_stream(stream))
+            except BaseException:
+                await session.close()
+                raise
 
     async def let_go(self, call: Call, stream: str) -> None:
         """Close the session of a stream that has ended."""
@@ -308,13 +323,16 @@ async def end_stream(call: Call, body: EndBody) -> StreamEnd:
     except NotFoundError:
         return await _ended(call, name)
     async with held.lock:
+        if held.ended is not None:  # by a request that came at the same time
+            return held.ended
         if body.outcome == FAILED:
             await held.writer.fail(body.reason)
             done = None
         else:
             done = await (held.writer.finish() if body.outcome == "complete" else held.writer.stop())
+        held.ended = StreamEnd(outcome=body.outcome, recorded=done)
     await call.service.writers.let_go(call, name)
-    return StreamEnd(outcome=body.outcome, recorded=done)
+    return held.ended
 
 
 async def _ended(call: Call, name: str) -> StreamEnd:
