@@ -254,6 +254,10 @@ def test_the_choice_of_each_viewer_is_kept_beside_the_session(api: TestClient, f
     assert after.get("sessions/trip/view-state?viewer=v0").json() == {"node": None}  # 64 are kept
     after.put("sessions/trip/view-state?viewer=v69", json={"node": None})
     assert api.get("sessions/trip/view-state?viewer=v69").json() == {"node": None}
+    assert api.put("sessions/trip/view-state?viewer=v0", json={"node": "x" * 2000}).status_code == 200
+    for body in ({"node": "x" * 2001}, {"node": 1}, {"node": None, "more": 1}, {}):
+        assert api.put("sessions/trip/view-state?viewer=v1", json=body).status_code == 400
+    assert api.put(f"sessions/trip/view-state?viewer={'v' * 201}", json={"node": None}).status_code == 400
     assert records(folder) == end
 
 
@@ -286,6 +290,11 @@ def test_bodies_are_checked(api: TestClient, folder: Path) -> None:
         (404, api.post(path, json={"messages": ["x"], "parent": "nobody"})),
         (404, api.post(path, json={"messages": ["x"], "head": "nobody"})),
         (400, api.post(path, json={"messages": ["x"]}, headers={"idempotency-key": "x" * 201})),
+        (400, api.post("sessions", json={"title": "x" * 70_000})),
+        (400, api.post("sessions", json={"project": "x" * 70_000})),
+        (400, api.post("sessions", json={"cwd": "x" * 70_000})),
+        (400, api.post("sessions/trip/fork", json={"title": "x" * 70_000})),
+        (400, api.post("sessions/trip/import", json={"messages": [{"id": "x" * 2001, "role": "user", "parts": []}]})),
     ]
     for status, answer in refused:
         assert answer.status_code == status, answer.text

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.search.find import Hit
+from treering.server.limits import ID_CHARACTERS_MAX
 from treering.session.content import ContextItem
 from treering.session.lease import Lease
 from treering.session.record import Appended
@@ -226,8 +228,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     context: tuple[ContextItem, ...]
 
 
-class ViewState(msgspec.Struct, frozen=True, kw_only=True):
+class ViewState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The branch of a session that a viewer chose last."""
 
-    node: str | None
+    node: Annotated[str, Meta(max_length=ID_CHARACTERS_MAX)] | None
     """The end of the chosen branch; None if none was chosen."""

@@ -34,5 +34,9 @@ MESSAGES_MAX: Final = 1000
 """Most messages of one request."""
 VIEWERS_MAX: Final = 64
 """Most viewers of a session whose choice is remembered; the least recent choice is dropped."""
+ID_CHARACTERS_MAX: Final = 2000
+"""Limit of the ids of nodes that an interface or a viewer sends; ids of programs have some dozens of characters."""
+TEXT_CHARACTERS_MAX: Final = 4096
+"""Limit of the title, project and folder of a new session: a path may be as long on Linux."""
 NAME_CHARACTERS_MAX: Final = 200
 """Limit of an idempotency key, and of the names of viewers, heads and sessions."""

@@ -14,7 +14,7 @@ from treering.server.answers import SessionCard, ViewState
 from treering.server.call import Call
 from treering.server.changing import expect, ids_of, opened, request_key
 from treering.server.keys import key_of
-from treering.server.limits import NAME_CHARACTERS_MAX, VIEWERS_MAX
+from treering.server.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, VIEWERS_MAX
 from treering.server.reading import card_of
 from treering.server.route import Query
 from treering.server.writing import Body, Messages, Name, drafts_of, marks_of, recorded, require_same
@@ -26,6 +26,7 @@ from treering.transcript.node import Draft
 
 CREATED: Final = "created"
 """The kind of the note that is the first record of a session without messages."""
+CardText = Annotated[str, Meta(max_length=TEXT_CHARACTERS_MAX)]
 TRIES_MAX: Final = 8
 """How often a choice is written again after another viewer of the session wrote first."""
 
@@ -35,9 +36,9 @@ class CreateBody(Body, frozen=True, kw_only=True):
 
     id: Name | None = None
     """Its name; by default the server makes one."""
-    title: str = ""
-    project: str = ""
-    cwd: str = ""
+    title: CardText = ""
+    project: CardText = ""
+    cwd: CardText = ""
     messages: Messages = msgspec.field(default_factory=list)
 
 
@@ -69,7 +70,7 @@ class ForkBody(Body, frozen=True, kw_only=True):
     """The end of the path; by default the session's current node."""
     id: Name | None = None
     """Its name; by default the server makes one."""
-    title: str | None = None
+    title: CardText | None = None
     """Its title; by default that of this session."""
 
 

@@ -16,7 +16,7 @@ from treering.kinds import Kind
 from treering.server.answers import Imported
 from treering.server.call import Call
 from treering.server.changing import opened
-from treering.server.limits import ROWS_MAX
+from treering.server.limits import ID_CHARACTERS_MAX, ROWS_MAX
 from treering.server.reading import Limit
 from treering.server.route import Query
 from treering.server.shapes import anthropic, assistant_ui, openai, ui
@@ -97,6 +97,8 @@ async def import_messages(call: Call, body: ImportBody) -> Imported:
     else:
         words = assistant_ui.WORDS
         drafts, end = assistant_ui.drafts_of(body.messages, body.head_id)
+    if any(len(draft.id or "") > ID_CHARACTERS_MAX for draft in drafts):
+        raise UsageError(f"an id of a message or call is too long. most={ID_CHARACTERS_MAX}", kind=Kind.MESSAGE)
     async with opened(call) as there:
         session = there.session
         recorded = await _recorded(session, drafts)
