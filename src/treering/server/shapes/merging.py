@@ -13,7 +13,7 @@ model would accept them there, so they are refused. So is a version that lacks a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,7 @@ from treering.server.shapes.parts import Call, Result, Said, parts_of, role_of
 from treering.server.shapes.results import Results, Words
 from treering.transcript.node import Draft, Node
 
-RESULT_ROLE = "tool"
+RESULT_ROLE: Final = "tool"
 """The role of the drafts of results; no message of an interface has it."""
 
 
