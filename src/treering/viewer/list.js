@@ -60,9 +60,9 @@ export class List {
   }
 
   async next() {
-    const { turn } = this;
-    const page = await this.read(this.after);
-    if (turn !== this.turn) return;
+    const { turn, after } = this;
+    const page = await this.read(after);
+    if (turn !== this.turn || after !== this.after) return; // it was asked for twice
     this.rows.append(...page.rows.map(card));
     this.tell(page);
   }

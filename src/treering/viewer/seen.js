@@ -78,7 +78,9 @@ export class Seen {
     const { node } = this;
     const more = button("Earlier messages of the context", async () => {
       try {
+        const asked = before;
         const page = await this.session.get("context", { node, limit: PAGE, before });
+        if (asked !== before) return; // it was asked for twice
         list.prepend(...page.items.map((/** @type {any} */ item) => this.item(item)));
         before = page.before;
         more.hidden = before === null;
