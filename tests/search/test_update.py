@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.session.backends import Backend, files_below, memory_backend
 
 import treering
 from treering.api.store import Store
+from treering.ids import new_nonce
 from treering.search import Index, open_index
 from treering.storage.requests import Get, List
 
@@ -230,3 +232,22 @@ def test_an_older_copy_that_was_put_back(tmp_path: Path) -> None:
         session.append(treering.user("common more"))
     with open_index(store, tmp_path / "index") as index:
         assert found(index) == ["common first", "common more", "common other"]
+
+
+@pytest.mark.parametrize("place", ["file", "memory"])
+def test_others_search_while_the_index_is_updated(tmp_path: Path, place: str) -> None:
+    """An update waits for the store; a search answers meanwhile, from what was read."""
+    store = treering.open(tmp_path / "store" if place == "file" else f"memory://{new_nonce()}")
+    for name in ("a", "b"):
+        with store.session(name) as session:
+            session.append(treering.user(f"hello {name}"))
+    seen: list[tuple[int, int, int]] = []
+    with open_index(store, tmp_path / "index" if place == "file" else None) as index, ThreadPoolExecutor() as others:
+
+        def search_elsewhere(done: int, total: int) -> None:
+            hits = others.submit(index.search, "hello").result(timeout=10)  # so that a failure does not hang
+            seen.append((done, total, len(hits)))
+
+        index.update(search_elsewhere)
+        assert sorted(hit.session for hit in index.search("hello")) == ["a", "b"]
+    assert seen == [(0, 2, 0), (1, 2, 1)]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 from tests.server.clients import client, messages
 
 import treering
+from treering.search.update import Update
+from treering.server import app, searching
 from treering.server.keys import key_of, named_by
 
 
@@ -292,6 +296,27 @@ def test_search(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert api.get("search?kinds=unknown").status_code == 400
     assert client(folder).get("search?q=x").status_code == 404
     assert api.get("").json()["features"] == {"search": True, "streams": True}
+
+
+async def test_a_search_does_not_wait_for_a_long_update(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers from the index as it is, and says so, while the update waits for the store."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))
+    monkeypatch.setattr(searching, "WAIT_SECONDS", 0.0)
+    free, take = threading.Event(), Update._take
+
+    def waits(self: Update, *args: Any) -> None:
+        free.wait(10)  # so that a failure does not hang
+        take(self, *args)
+
+    monkeypatch.setattr(Update, "_take", waits)
+    transport = httpx.ASGITransport(app=app(treering.aopen(folder), search=True))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1/") as api:
+        early = (await api.get("search?q=mountains")).json()
+        assert not free.is_set()
+        free.set()
+        while (found := (await api.get("search?q=mountains")).json())["updating"]:
+            pass
+    assert (early["hits"], early["updating"], len(found["hits"])) == ([], True, 1)
 
 
 def test_the_page_of_an_empty_session(tmp_path: Path) -> None:

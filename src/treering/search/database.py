@@ -16,8 +16,10 @@ import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from treering.errors import UnavailableError, UsageError
 from treering.format.register import Card
@@ -25,6 +27,9 @@ from treering.kinds import Kind
 from treering.search.query import printable, spaced
 from treering.search.walk import Row
 from treering.storage.requests import Version
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x54724978  # "TrIx" in the header of the file marks an index, which may be removed
@@ -90,8 +95,19 @@ class OvertakenError(Exception):
     """Another process changed the row of a session since it was read."""
 
 
+def _in_turn(method: Callable[Concatenate[Database, P], T]) -> Callable[Concatenate[Database, P], T]:
+    """Make a method of `Database` hold its lock."""
+
+    @wraps(method)
+    def locked(self: Database, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
 class Database:
-    """A connection to an index.
+    """A connection to an index. Safe to use from several threads, which wait for one method of each other at most.
 
     Args:
         path: The file; None for one in memory.
@@ -102,11 +118,15 @@ class Database:
         self._path = path
         self._chosen = chosen
         self._notices: list[str] = []
+        self.lock = threading.RLock()
+        """Held by each method; to be held while `rows` are read."""
         self._connection = self._open()
 
+    @_in_turn
     def close(self) -> None:
         self._connection.close()
 
+    @_in_turn
     def take_notices(self) -> tuple[str, ...]:
         """Return the reasons for rebuilds of the index since the last call."""
         notices, self._notices = tuple(self._notices), []
@@ -155,6 +175,7 @@ class Database:
                 os.unlink(f"{self._path}{ending}")
         self._notices.append(why)
 
+    @_in_turn
     def renew(self, why: str) -> None:
         """Replace the index by an empty one."""
         self._connection.close()
@@ -165,17 +186,20 @@ class Database:
 
     # sessions
 
+    @_in_turn
     def sessions(self) -> dict[str, Known]:
         """All sessions, by their names in keys."""
         rows = self._connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608
         return {row[1]: _known(row) for row in rows}
 
+    @_in_turn
     def session(self, name: str) -> Known | None:
         """One session."""
         statement = f"SELECT {_KNOWN} FROM sessions WHERE name = ?"  # noqa: S608
         row = self._connection.execute(statement, (name,)).fetchone()
         return None if row is None else _known(row)
 
+    @_in_turn
     def begin(self, known: Known | None, name: str, card: Card, *, life: str, epoch: int) -> Known:
         """Start to index a session from its beginning: its old texts are removed."""
         with self._turn(known, name) as turn:
@@ -191,6 +215,7 @@ class Database:
             raise OvertakenError
         return found
 
+    @_in_turn
     def add(self, known: Known, rows: Sequence[Row], *, end: int, last: str, edited: bool) -> Known:
         """Add texts of a session, which was read up to `end`."""
         with self._turn(known, known.name) as turn:
@@ -210,6 +235,7 @@ class Database:
         )
         self._connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, spaced(row.text)))
 
+    @_in_turn
     def settle(self, known: Known, card: Card, *, tail: Version, seen: str) -> None:
         """Record that a session was read to its end.
 
@@ -229,11 +255,13 @@ class Database:
         facts = map(printable, (card.title, card.project, card.cwd))
         self._connection.execute("UPDATE sessions SET title = ?, project = ?, cwd = ? WHERE name = ?", (*facts, name))
 
+    @_in_turn
     def remove(self, known: Known) -> None:
         """Drop a session that was removed from the store."""
         with self._turn(known, known.name):
             self._drop(known, for_good=True)
 
+    @_in_turn
     def forget(self, name: str, node: str | None) -> None:
         """Drop the texts of a node, or of a whole session; the next update reads the session again."""
         with self.transaction():
@@ -256,6 +284,7 @@ class Database:
         if dropped and for_good:
             self._connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
 
+    @_in_turn
     def empty_log(self) -> None:
         """Checkpoint and truncate the write-ahead log, which may hold dropped texts."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -284,7 +313,7 @@ class Database:
             yield _new_turn()
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Run a query and yield its rows."""
+        """Run a query and yield its rows; the caller holds the lock."""
         yield from self._connection.execute(statement, values)
 
 

@@ -64,13 +64,17 @@ def forget(
 
 
 class Index:
-    """The search index of one store. A context manager; safe to use from several threads, one call at a time."""
+    """The search index of one store. A context manager; safe to use from several threads.
+
+    One thread updates it at a time. Others search meanwhile, and find what was stored so far.
+    """
 
     def __init__(self, store: Store | AsyncStore, path: str | os.PathLike[str] | None = None) -> None:
         self._place = store.place
         self.path = default_path(self._place) if path is None else os.path.abspath(os.fspath(path))
         """The file of the index; None if it is in memory."""
-        self._lock = threading.RLock()
+        self._updating = threading.RLock()
+        """Taken before the lock of the database, and kept while the store is read."""
         try:
             self._database = Database(self.path, chosen=path is not None)
         except (sqlite3.Error, OSError) as error:
@@ -89,13 +93,16 @@ class Index:
         Raises:
             UnavailableError: The store does not answer, or the index cannot be written.
         """
-        done = self._safely(lambda: Update(self._database, self._place, progress).run())
+        with self._updating:
+            done = self._safely(lambda: Update(self._database, self._place, progress).run())
         return msgspec.structs.replace(done, notices=self._database.take_notices())
 
     def search(
         self, query: str = "", *, order: Order = "best", limit: int = 20, **filters: Unpack[Filters]
     ) -> list[Hit]:
-        """Find texts as of the last `update`. Equal neighbours in the order are folded into one hit.
+        """Find texts as of the last `update`; during one, also what it has read already.
+
+        Equal neighbours in the order are folded into one hit.
 
         Args:
             query: Words that must all occur; `"a phrase"`; `begin*`. Any text is valid. If empty: all texts, the newest
@@ -109,7 +116,12 @@ class Index:
                 1,000 words.
         """
         check(filters, order, limit)
-        return self._safely(lambda: find(self._database, query, filters, order=order, limit=limit))
+
+        def work() -> list[Hit]:
+            with self._database.lock:
+                return find(self._database, query, filters, order=order, limit=limit)
+
+        return self._safely(work)
 
     def forget(self, session: str, node: str | None = None) -> None:
         """Drop the texts of a node, or of a whole session. The bytes are removed from the file before this returns.
@@ -129,7 +141,7 @@ class Index:
 
     def close(self) -> None:
         """Close the file; the index cannot be used any more."""
-        with self._lock:
+        with self._updating:
             self._database.close()
 
     def __enter__(self) -> Self:
@@ -142,15 +154,15 @@ class Index:
 
     def _safely(self, work: Callable[[], T]) -> T:
         """Run work on the database; if it is damaged, rebuild it from the store and try again."""
-        with self._lock:
+        try:
             try:
-                try:
-                    return work()
-                except sqlite3.DatabaseError as error:
-                    if not is_damage(error):
-                        raise
-                    self._database.renew(f"the search index was damaged ({error}) and is made anew")
-                Update(self._database, self._place).run()
                 return work()
-            except (sqlite3.Error, OSError) as error:
-                raise explain(error, self.path) from error
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                with self._updating:
+                    self._database.renew(f"the search index was damaged ({error}) and is made anew")
+                    Update(self._database, self._place).run()
+            return work()
+        except (sqlite3.Error, OSError) as error:
+            raise explain(error, self.path) from error
