@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from pathlib import Path
 from random import Random
@@ -714,3 +715,12 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path.write_text('{"type":"user","uuid":"1","parentUuid":null,"message":{"role":"user","parts":[]}}\n')
     with pytest.raises(UsageError, match="no session file"):
         treering.importers.read(path)
+
+
+def test_an_entry_below_half_of_an_emoji(tmp_path: Path) -> None:
+    """No file beside this one has such an entry, so it continues none."""
+    (tmp_path / "other.jsonl").write_text('{"type":"user","uuid":"1"}\n')
+    entry = {"type": "user", "uuid": "2", "parentUuid": "\ud800", "message": {"role": "user", "content": "hello"}}
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(entry) + "\n")
+    assert read(path).header.parent_session == ""

@@ -369,7 +369,7 @@ def _predecessor(linked: Sequence[Fields], path: Path, session: str) -> str:
 
 def _session_with(uuid: str, path: Path) -> str:
     """Return the session in the folder of a file that has the entry with an id; empty if there is none."""
-    needles = [f'"uuid":{space}"{uuid}"'.encode() for space in ("", " ")]
+    needles = [f'"uuid":{space}"{uuid}"'.encode("utf-8", "surrogatepass") for space in ("", " ")]
     left = FAMILY_BYTES_MAX
     for size, beside in _family(path):
         left -= size
