@@ -25,7 +25,7 @@ def shown(value: object) -> Any:
 def store() -> treering.Store:
     """A session with everything in it that JSON has no words for."""
     store = treering.open(f"memory://{new_nonce()}")
-    with store.session("s", title="\ud800", extra={"odd": ODD}) as session:
+    with store.session("s", title="\ud800", extra={"odd": [None, {"$x": 1}]}) as session:
         first = session.append(treering.user("hello")).node
         session.commit([treering.assistant([ODD])], state={"odd": ODD}, metadata={"odd": ODD}, label="here")
         session.amend(first, {"role": "user", "content": ODD})

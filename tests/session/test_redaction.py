@@ -35,7 +35,8 @@ READING = frozenset(
     }
 )  # fmt: skip
 TEXTLESS = frozenset(
-    {"claim", "renew", "release", "flush", "discard", "seal", "optimize", "prune", "close"}
+    {"record_usage"}  # its texts are names that the program chose
+    | {"claim", "renew", "release", "flush", "discard", "seal", "optimize", "prune", "close"}
     | {"stream", "continue_stream"}  # they are refused, see `tests/session/test_streams.py`
 )
 NAMES_ONLY = frozenset(
@@ -93,7 +94,6 @@ def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], obj
         "move": lambda: session.move(project=text, cwd=text),
         "label": lambda: session.label(node, text),
         "note": lambda: session.note("todo", {"t": text}, target=node, payload=deep(text)),
-        "record_usage": lambda: session.record_usage(input=text),  # type: ignore[arg-type]
         "record_system": lambda: session.record_system(text, [{"name": "run", "description": text}]),
         "record_extension": lambda: session.record_extension(text, deep(text)),
         "amend": lambda: session.amend(node, message("user", text)),
@@ -144,7 +144,12 @@ def test_no_verb_stores_what_was_redacted(backend: Backend, verb: str, durabilit
 def test_what_is_said_of_a_new_session_is_redacted(backend: Backend) -> None:
     """Title, project, folder, further facts and the first prompt are on the card; a subagent's task is, too."""
     store = store_with(backend).namespace("tenant")
-    facts: dict[str, Any] = {"title": SECRET, "project": SECRET, "cwd": f"/{SECRET}", "extra": deep(SECRET)}
+    facts: dict[str, Any] = {
+        "title": SECRET,
+        "project": SECRET,
+        "cwd": f"/{SECRET}",
+        "extra": {"a": SECRET, "b": [SECRET, {"c": SECRET}]},
+    }
     with store.session("s", **facts) as session:
         session.append(SECRET)
         cut = "x" * 195 + SECRET  # the link holds 200 characters of it

@@ -340,6 +340,9 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
                 `last_usage`, which gives the size of the context, does not change.
             reset: Start the sums anew with these numbers.
             numbers: Amounts by name.
+
+        Raises:
+            UsageError: An amount is no number, or is not finite. Further errors are those of `append`.
         """
         await self.perform(verbs.notes.record_usage, target=target, turn=turn, reset=reset, **numbers)
 

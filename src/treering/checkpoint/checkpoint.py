@@ -142,7 +142,7 @@ def _join(value: object) -> bytes:
 
 
 _ABSENT = (None, UNSET)
-_RAW_FIELDS = frozenset({"settings", "manager", "metadata", "message"})
+_RAW_FIELDS = frozenset({"settings", "manager", "metadata", "message", "about"})
 _RAW_MAPS = frozenset({"set", "state"})
 
 
@@ -164,6 +164,8 @@ def _field_with_raws(name: str, field: object) -> object:
         return Raw(json.dumps(field).encode())
     if name in _RAW_MAPS and isinstance(field, Mapping):
         return {key: _raw(entry) for key, entry in field.items()}
+    if name == "effects" and isinstance(field, Mapping):  # forms of their own, too
+        return {key: Raw(json.dumps(entry).encode()) for key, entry in field.items()}
     return _with_raws(field) if name == "context" else field
 
 

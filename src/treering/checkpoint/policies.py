@@ -175,8 +175,10 @@ class DefaultPolicy(Walk):
         """Return the settings after a node: a change sets each field of its brief; null removes the setting."""
         if skeleton.kind not in _CHANGES:
             return settings
-        changed = settings | read_brief(skeleton)
-        return {name: value for name, value in changed.items() if value is not None}
+        brief = read_brief(skeleton)
+        if brief.get("erased") is True:  # the mark of a tombstone, and no setting
+            del brief["erased"]
+        return {name: value for name, value in (settings | brief).items() if value is not None}
 
 
 def _field(payload: object, name: str) -> object:

@@ -263,6 +263,7 @@ def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
         kept |= dict.fromkeys(sorted(_TAKEN_BACK & fields.keys()))
     else:
         kept = {"undo": fields["undo"]} if "undo" in fields else {}
+    kept.pop("erased", None)  # it is a tombstone already
     return encode(dict(sorted(kept.items())) | {"erased": True})
 
 

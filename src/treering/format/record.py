@@ -126,8 +126,16 @@ def encode_checked(record: Record) -> bytes:
     """Like `encode_record`, for a body and brief made by `format.values`, which are not validated again."""
     if record.brief is not EMPTY:
         _check_brief(bytes(record.brief))
-    if record.time is not None and abs(record.time) > TIME_MS_MAX:
-        raise UsageError(f"time is out of range. ms={record.time}")
+    links, time = record.links, record.time
+    texts: list[object] = [record.type, record.kind, record.id, record.head, record.role]
+    texts += [each for each in (record.parent, record.target) if each is not None]
+    if links:
+        texts += [*links, *links.values()]
+    # No reader would accept the line, and callers are not always type-checked.
+    if not all([isinstance(each, str) for each in texts]) or not (time is None or type(time) is int):  # noqa: C419
+        raise _mistyped(record)
+    if time is not None and abs(time) > TIME_MS_MAX:
+        raise UsageError(f"time is out of range. ms={time}")
     try:
         fields = _encoder.encode(record)
     except UnicodeEncodeError:
@@ -138,6 +146,16 @@ def encode_checked(record: Record) -> bytes:
     if len(line) > RECORD_BYTES_MAX:
         raise _too_large(record, len(line))
     return line
+
+
+def _mistyped(record: Record) -> UsageError:
+    names = ("type", "kind", "id", "parent", "head", "role", "target", "time", "links")
+    fields = ", ".join(f"{name}={getattr(record, name)!r}" for name in names)
+    return UsageError(
+        f"a field of a record has a wrong type. {fields}",
+        kind=Kind.VALUE,
+        remedy="the time is a whole number of milliseconds, links are texts by name, and all others are texts",
+    )
 
 
 def _too_large(record: Record, length: int) -> UsageError:

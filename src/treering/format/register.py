@@ -404,6 +404,18 @@ def _card_size(stored: bytes, content: bytes) -> int:
     return max(len(stored), -(-len(content) // _CARD_RATIO_MAX))
 
 
+def require_types(card: Card) -> None:
+    """Refuse a card with a field that no reader would accept: callers are not always type-checked.
+
+    Raises:
+        UsageError: A field has a wrong type.
+    """
+    try:
+        msgspec.convert({"type": "card"} | asdict(card), Card)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"a fact of the session has a wrong type: {error}", kind=Kind.VALUE) from error
+
+
 def may_be_tombstone(size: int, session: str) -> bool:
     """Whether a `latest` of `size` bytes may be the tombstone of a session; a larger one never is."""
     try:

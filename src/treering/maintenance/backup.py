@@ -87,6 +87,11 @@ def back_up(
     return Backup(rows=tuple(copying.rows))
 
 
+def _failed(row: BackedUp, error: Exception) -> BackedUp:
+    told = str(error) if isinstance(error, TreeringError | OSError) else f"{type(error).__name__}: {error}"
+    return msgspec.structs.replace(row, action="failed", error=told)
+
+
 def _is_inside(target: Place, source: Place) -> bool:
     """Whether the target is the source or a namespace in it, so that the backup would never end."""
     if innermost(source.driver) is innermost(target.driver):
@@ -143,12 +148,12 @@ class _Copying:
             return (yield from self._mirrored(source, target, row))
         except (NotFoundError, SessionDeletedError):
             pass
-        except (TreeringError, OSError) as error:
-            return msgspec.structs.replace(row, action="failed", error=str(error))
+        except Exception as error:  # noqa: BLE001  # whatever is wrong with one session does not stop the rest
+            return _failed(row, error)
         try:
             return (yield from self._gone(target, row))
-        except (TreeringError, OSError) as error:
-            return msgspec.structs.replace(row, action="failed", error=str(error))
+        except Exception as error:  # noqa: BLE001  # likewise
+            return _failed(row, error)
 
     def _mirrored(self, source: Place, target: Place, row: BackedUp) -> Job[BackedUp]:
         before = self._bytes
@@ -201,8 +206,8 @@ class _Copying:
                 row = yield from self._parcel(source, target, name, row, same_size=same_size)
             except NotFoundError:
                 continue  # removed since it was listed
-            except (TreeringError, OSError) as error:
-                row = msgspec.structs.replace(row, action="failed", error=str(error))
+            except Exception as error:  # noqa: BLE001  # as for a session
+                row = _failed(row, error)
             yield from self._add(row)
 
     def _parcel(self, source: Place, target: Place, name: str, row: BackedUp, *, same_size: bool) -> Job[BackedUp]:

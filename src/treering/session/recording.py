@@ -328,16 +328,26 @@ def require_storable(drafts: Sequence[Draft]) -> None:
     for draft in drafts:
         body, _ = encode_payload(draft)
         brief = Raw(values.encode(draft.brief)) if draft.brief else EMPTY
-        encode_record(Record(at=0, by="", type=draft.type, id=draft.id or "", brief=brief, body=body))
+        record = Record(
+            at=0, by="", type=draft.type, kind=draft.kind, id=draft.id or "", role=draft.role,
+            parent=None if isinstance(draft.parent, Here) else draft.parent, target=draft.target, time=draft.time_ms,
+            links=draft.links, brief=brief, body=body,
+        )  # fmt: skip
+        encode_record(record)
 
 
 def draft_of(message: Message) -> Draft:
     """Convert a message of the caller to a draft.
 
     Raises:
-        UsageError: The message has none of the accepted types.
+        UsageError: The message has none of the accepted types, or it is a draft that only importers may record.
     """
     if isinstance(message, Draft):
+        if message.type not in ("node", "note", "edit"):
+            raise UsageError(
+                f"a draft is a node, a note or an edit. type={message.type!r}", kind=Kind.MESSAGE,
+                remedy="to record a checkpoint, call `commit`",
+            )  # fmt: skip
         return message
     if isinstance(message, str):
         message = {"role": "user", "content": message}

@@ -229,14 +229,13 @@ def require_card(card: Card, before: Card | None = None) -> None:
         before: The current card. If it is too large already, the new one may be as large.
 
     Raises:
-        UsageError: The card is too large; the message names its longest field. Or its further facts are nested too
-            deep.
+        UsageError: The card is too large; the message names its longest field. Or a field of a new card has a wrong
+            type, or its further facts are no plain JSON, or nested too deep.
     """
+    if before is None:
+        register.require_types(card)
     if card.extra and before is None:
-        from treering.format.nesting import is_deeper  # most cards have no further facts
-
-        if is_deeper(card.extra, DEPTH_MAX):  # every list reads it
-            raise UsageError(f"extra is nested more than {DEPTH_MAX} deep", kind=Kind.VALUE)
+        _require_plain(card.extra)
     largest = register.CARD_BYTES_MAX - CARD_RESERVE_BYTES
     size = register.card_size(card)
     if size > largest and (before is None or size > register.card_size(before)):
@@ -246,6 +245,25 @@ def require_card(card: Card, before: Card | None = None) -> None:
             kind=Kind.CARD_TOO_LARGE,
             remedy=_SHORTER,
         )
+
+
+def _require_plain(extra: dict[str, Any]) -> None:
+    """Refuse further facts that JSON would change; every list reads them."""
+    import json  # most cards have no further facts
+
+    from treering.format.nesting import is_deeper
+
+    if is_deeper(extra, DEPTH_MAX):
+        raise UsageError(f"extra is nested more than {DEPTH_MAX} deep", kind=Kind.VALUE)
+    try:
+        plain = json.loads(json.dumps(extra, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"extra is no plain JSON: {error}", kind=Kind.VALUE) from error
+    if plain != extra:
+        raise UsageError(
+            "extra is no plain JSON: it has a tuple, or a key that is no text", kind=Kind.VALUE,
+            remedy="pass lists, and keys that are text",
+        )  # fmt: skip
 
 
 def _require_heads(after: SessionState, before: SessionState) -> None:

@@ -65,8 +65,15 @@ EXTRA = "extra/"
 """Prefix of the names of further facts among the fields of the card."""
 told_at_once = attrgetter("first_prompt", *chain.from_iterable(FACTS.values()))
 """Fields that the stored card must show at once; counts and times may lag behind."""
+AMOUNT_MAX: Final = 1e300
+"""The greatest number of usage, and the greatest sum."""
 _NOTHING_YET: dict[str, Any] = {"first_prompt": "", "nodes": 0, "messages": 0, "checkpoints": 0}
 """The values of a session without a record."""
+
+
+def is_amount(value: object) -> bool:
+    """Whether a value is a number that usage can be added up in: not infinite, and no boolean."""
+    return isinstance(value, int | float) and value is not True and value is not False and abs(value) <= AMOUNT_MAX
 
 
 class SessionState:
@@ -314,11 +321,12 @@ class SessionState:
         if skeleton.kind != "usage":
             return
         brief: dict[str, Any] = read_brief(skeleton)
-        numbers = {name: value for name, value in brief.items() if type(value) in (int, float)}
+        numbers: dict[str, Any] = {name: value for name, value in brief.items() if is_amount(value)}
         if brief.get("turn") is not False:
             self.last_usage = numbers
         before = {} if brief.get("reset") is True else self.usage  # replaced, not changed: a savepoint may hold it
-        self.usage = before | {name: before.get(name, 0) + value for name, value in numbers.items()}
+        sums = {name: before.get(name, 0) + value for name, value in numbers.items()}
+        self.usage = before | {name: min(max(value, -AMOUNT_MAX), AMOUNT_MAX) for name, value in sums.items()}
 
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
         # rule: pruned-is-gone
@@ -415,7 +423,8 @@ class Tally:
     def _add_note(self, skeleton: Skeleton, record: Record) -> None:
         if skeleton.kind in FACTS:
             brief = read_brief(skeleton)
-            self._set({name: brief[name] or "" for name in FACTS[skeleton.kind] if name in brief})
+            told = {name: brief[name] for name in FACTS[skeleton.kind] if name in brief}
+            self._set({name: fact if isinstance(fact, str) else "" for name, fact in told.items()})
         elif skeleton.kind == ORIGIN:
             self._originate(decode_payload(bytes(record.body), {}))
         elif skeleton.kind == CARD:

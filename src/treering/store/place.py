@@ -272,7 +272,15 @@ def holder_line() -> str:
 
 
 def new_card(session: str, *, title: str, project: str, cwd: str, extra: Mapping[str, object]) -> Card:
-    """The card of a new session."""
+    """The card of a new session.
+
+    Raises:
+        UsageError: A fact has a wrong type.
+    """
+    facts: dict[str, object] = {"title": title, "project": project, "cwd": cwd}
+    for name, fact in facts.items():
+        if not isinstance(fact, str):  # callers are not always type-checked
+            raise UsageError(f"the {name} must be text. got={fact!r}", kind=Kind.VALUE)
     now = now_ms()
     return Card(
         session=session, life="", write="", title=title, project=project, cwd=full_path(cwd), created=now, updated=now,

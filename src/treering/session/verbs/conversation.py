@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from treering.errors import UsageError
 from treering.format.values import fields_of
 from treering.journal.merge import Merged
+from treering.kinds import Kind
 from treering.session.content import ContextItem
 from treering.session.position import Wish
 from treering.session.reader import Readable
@@ -95,6 +96,9 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
             gave `expect` and its newest checkpoint is not the one that you saw. Further errors are those of `append`.
     """
     explicit = label is not None or step is not None
+    name: object = label  # callers are not always type-checked
+    if not isinstance(name, str | None) or not (step is None or type(step) is int):
+        raise UsageError(f"a label is text, and a step a whole number. label={label!r}, step={step!r}", kind=Kind.VALUE)
     if explicit:
         writer.options.hooks.call("before_checkpoint", label=label, step=step)
     changed = Change(

@@ -61,9 +61,12 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
         fields: Further fields of the message.
 
     Raises:
-        UsageError: The store redacts texts, or too many streams are open. Further errors are those of `append`.
+        UsageError: The store redacts texts, or too many streams are open, or the role is no text. Further errors are
+            those of `append`.
     """
     _refuse_redaction(writer)
+    if not isinstance(role, str):
+        raise UsageError(f"the role must be text. got={role!r}", kind=Kind.VALUE)
     yield from flush(writer)
     new, parent = writer.replica.state.clock.new(), writer.position.node
 
