@@ -411,9 +411,11 @@ def require_types(card: Card) -> None:
         UsageError: A field has a wrong type.
     """
     try:
-        msgspec.convert({"type": "card"} | asdict(card), Card)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"a fact of the session has a wrong type: {error}", kind=Kind.VALUE) from error
+        decode_object(_card_line(card), _card_decoder, key="")
+    except CorruptError as error:
+        raise UsageError(
+            f"a fact of the session has a wrong type: {error.__cause__ or error}", kind=Kind.VALUE
+        ) from error
 
 
 def may_be_tombstone(size: int, session: str) -> bool:

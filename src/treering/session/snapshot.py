@@ -233,9 +233,9 @@ def require_card(card: Card, before: Card | None = None) -> None:
             type, or its further facts are no plain JSON, or nested too deep.
     """
     if before is None:
+        if card.extra:
+            _require_plain(card.extra)
         register.require_types(card)
-    if card.extra and before is None:
-        _require_plain(card.extra)
     largest = register.CARD_BYTES_MAX - CARD_RESERVE_BYTES
     size = register.card_size(card)
     if size > largest and (before is None or size > register.card_size(before)):
