@@ -16,7 +16,7 @@ from tests.drivers import PassingDriver
 from tests.session.backends import Backend, kill, memory_backend, texts, tick
 
 import treering
-from treering import KeepCheckpoints, SessionHeldError
+from treering import KeepCheckpoints, SessionHeldError, UsageError
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.storage import threads
@@ -424,6 +424,9 @@ async def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> 
         await second.claim()
         with pytest.raises(SessionHeldError):
             await first.claim()
+    with pytest.raises(UsageError, match="closed"):
+        await first.claim()
+    await (await store.session("s")).close()
     await store.close()
 
 

@@ -381,6 +381,24 @@ def test_a_handle_from_before_a_fork_is_refused(store: Store) -> None:
         assert len(session.nodes()) == 1
 
 
+@pytest.mark.parametrize("options", [{}, {"ttl": 5}])
+def test_a_handle_of_another_process_or_a_closed_one_is_not_claimed(tmp_path: Path, options: dict[str, float]) -> None:
+    """It would hold a session that nobody can record in, and keep out all who could."""
+    store = treering.open(tmp_path)
+    session = store.session("s")
+    session.append("a")
+    session._pid += 1  # as in a child, which would have the lock of its parent
+    with pytest.raises(treering.UsageError) as caught:
+        session.claim(**options)
+    assert caught.value.kind == "forked"
+    session._pid -= 1
+    session.close()
+    with pytest.raises(treering.UsageError) as caught:
+        session.claim(**options)
+    assert caught.value.kind == "closed"
+    store.session("s").close()
+
+
 def test_a_shared_writer_keeps_its_head_when_another_navigates(backend: Backend) -> None:
     """Where one shared handle goes does not move the other, nor mix their states."""
     first, second = (backend.store().session("s", shared=True) for _ in range(2))

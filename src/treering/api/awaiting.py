@@ -194,11 +194,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
             UsageError: The session was opened shared, or a number is out of range.
             UnavailableError: The store did not answer. The lease may be taken; call again.
         """
-        if ttl is not None:
-            await self.perform(verbs.leasing.claim, ttl=ttl, wait=wait)
-            return
-        async with self._lock:
-            self._reader.lock()
+        await self.perform(verbs.leasing.claim, ttl=ttl, wait=wait)
 
     async def release(self) -> None:
         """Unlock the session and release its lease, while this handle stays open.

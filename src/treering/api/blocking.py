@@ -130,11 +130,7 @@ class BlockingWriting(BlockingSession[Writer]):
             UsageError: The session was opened shared, or a number is out of range.
             UnavailableError: The store did not answer. The lease may be taken; call again.
         """
-        if ttl is not None:
-            self.perform(verbs.leasing.claim, ttl=ttl, wait=wait)
-            return
-        with self._lock:
-            self._reader.lock()
+        self.perform(verbs.leasing.claim, ttl=ttl, wait=wait)
 
     def release(self) -> None:
         """Unlock the session and release its lease, while this handle stays open.

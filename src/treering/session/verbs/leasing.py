@@ -23,14 +23,14 @@ LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0  # between two looks while waitin
 LOOKS_PER_TTL = 20
 
 
-def claim(writer: Writer, *, ttl: float, wait: float = 0.0) -> Job[None]:
-    """Take the lease of the session, and create the session if it does not exist.
+def claim(writer: Writer, *, ttl: float | None = None, wait: float = 0.0) -> Job[None]:
+    """Lock the session; with `ttl` also take its lease, and create the session if it does not exist.
 
     Args:
         writer: The session.
         ttl: Seconds after which another worker may take the lease over if this one gave no sign of life: it recorded
-            nothing, and did not call `renew`.
-        wait: Maximum number of seconds to wait for another worker.
+            nothing, and did not call `renew`. None: lock only.
+        wait: Maximum number of seconds to wait for another worker; only with `ttl`.
 
     Raises:
         SessionHeldError: Another worker has it, or another process of this computer has the session open.
@@ -38,6 +38,9 @@ def claim(writer: Writer, *, ttl: float, wait: float = 0.0) -> Job[None]:
         ConflictError: This handle was stopped before by another writer; open the session again.
         UnavailableError: The store did not answer. The lease may be taken; call again.
     """
+    if ttl is None:
+        writer.lock()
+        return
     ttl_ms = _milliseconds(ttl)
     if writer.options.shared:
         raise UsageError(
