@@ -56,6 +56,14 @@ def test_compaction_that_keeps_nothing(store: Store) -> None:
         assert texts(session.context)[1:] == ["next"]
 
 
+def test_a_detail_has_any_name(store: Store) -> None:
+    """Also the names that the parameters of the library have on the way to the record."""
+    details = dict.fromkeys(("self", "verb", "writer", "args", "hooks"), "a")
+    with store.session("s") as session:
+        node = session.compact("gist", **details).node  # type: ignore[arg-type]  # mypy: one is the node to keep
+        assert session.get(node).payload == {"summary": "gist", **details}
+
+
 def test_compaction_that_keeps_a_node_off_the_path(store: Store) -> None:
     """A kept node of another branch keeps nothing: it never was in front of this compaction."""
     with store.session("s") as session:

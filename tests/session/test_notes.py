@@ -102,6 +102,14 @@ def test_usage_adds_up_and_is_not_undone(backend: Backend) -> None:
     assert len(backend.store().view("s").notes("usage")) == 3
 
 
+def test_an_amount_has_any_name(store: Store) -> None:
+    """Also the names that the parameters of the library have on the way to the record."""
+    numbers = dict.fromkeys(("self", "verb", "writer", "kind", "brief"), 2)
+    with store.session("s") as session:
+        session.record_usage(**numbers)  # type: ignore[arg-type]  # mypy: one is the node that it belongs to
+        assert session.usage == numbers
+
+
 def test_a_call_beside_the_turns_is_added_and_is_not_the_last_turn(backend: Backend) -> None:
     """What a summary cost is money, and does not tell the size of the context; sums can begin anew."""
     session = backend.store().session("s")

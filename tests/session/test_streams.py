@@ -89,6 +89,23 @@ def test_parts_make_blocks_of_one_message(store: Store) -> None:
         assert [call.id for call in session.open_calls()] == ["c1"]
 
 
+@pytest.mark.parametrize("end", ["finish", "stop"])
+def test_a_field_has_any_name(backend: Backend, end: str) -> None:
+    """Also the names that the parameters of the library have on the way to the record."""
+    begun = dict.fromkeys(("self", "verb", "writer", "steps", "job"), 1)
+    ended = dict.fromkeys(("self", "verb", "writer", "live", "status", "how"), 2)
+
+    async def answer(store: AsyncStore) -> None:
+        async with store.session("s") as session:
+            await getattr(await session.stream(**begun), end)(**ended)  # type: ignore[arg-type]  # mypy: one is the role
+
+    with backend.store().session("s") as session:
+        getattr(session.stream(**begun), end)(**ended)  # type: ignore[arg-type]
+    asyncio.run(answer(backend.async_store()))
+    expected = {"role": "assistant", "content": ""} | begun | ended
+    assert [item.message for item in backend.store().view("s").context] == [expected] * 2
+
+
 def test_what_was_flushed_survives_its_writer(backend: Backend) -> None:
     """A writer that is gone leaves what it flushed; a resume takes two reads, and shows it as what it is."""
     first = backend.store().session("s", shared=True)

@@ -72,7 +72,7 @@ class AsyncStreamWriter(StreamBody):
             if self._live.tape.unsaved:
                 await self._store()
 
-    async def finish(self, **fields: object) -> Appended:
+    async def finish(self, /, **fields: object) -> Appended:
         """End the answer, and record it as a node with the id of the stream. The end of the block calls it.
 
         Args:
@@ -84,7 +84,7 @@ class AsyncStreamWriter(StreamBody):
         """
         return await self._finish(StreamStatus.COMPLETE, **fields)
 
-    async def stop(self, **fields: object) -> Appended:
+    async def stop(self, /, **fields: object) -> Appended:
         """End the answer early, because the user stopped it: the brief of its node says `stream: stopped`.
 
         Arguments and errors as for `finish`.
@@ -146,7 +146,7 @@ class AsyncStreamWriter(StreamBody):
             raise
         self._stored()
 
-    async def _finish(self, status: StreamStatus, **fields: object) -> Appended:
+    async def _finish(self, status: StreamStatus, /, **fields: object) -> Appended:
         async with self._turn:
             self._require_open()
             done: Appended = await self._perform(verbs.streaming.end, self._live, status, **fields)

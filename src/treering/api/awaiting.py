@@ -124,7 +124,7 @@ class AwaitingSession(SessionProperties[R]):
         super().__init__(opened)
         self._lock = asyncio.Lock()
 
-    async def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
         if self._interrupted:
             self._recover()
@@ -212,7 +212,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
             async with self._lock:
                 release(self._holds)
 
-    def stream(self, role: str = "assistant", **fields: object) -> AsyncOpening[AsyncStreamWriter]:
+    def stream(self, /, role: str = "assistant", **fields: object) -> AsyncOpening[AsyncStreamWriter]:
         """Begin an answer, whose text is stored and shown to readers while it is written.
 
         If the process is killed, the text of about the last 100 ms is lost, in a bucket that of the last 500 ms. The
@@ -241,7 +241,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
         return AsyncOpening(self._writing(verbs.streaming.take_over, stream))
 
     async def _writing(
-        self, verb: Callable[Concatenate[Any, P], Job[Live]], *args: P.args, **kwargs: P.kwargs
+        self, verb: Callable[Concatenate[Any, P], Job[Live]], /, *args: P.args, **kwargs: P.kwargs
     ) -> AsyncStreamWriter:
         """Begin or continue an answer, and remember its writer."""
         from treering.api.async_streaming import AsyncStreamWriter

@@ -67,7 +67,7 @@ class BlockingSession(SessionProperties[R]):
         super().__init__(opened)
         self._lock = RLock()
 
-    def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
         with self._lock:
             job = self._begin(verb, *args, **kwargs)
@@ -148,7 +148,7 @@ class BlockingWriting(BlockingSession[Writer]):
             with self._lock:
                 release(self._holds)
 
-    def stream(self, role: str = "assistant", **fields: object) -> StreamWriter:
+    def stream(self, /, role: str = "assistant", **fields: object) -> StreamWriter:
         """Begin an answer, whose text is stored and shown to readers while it is written.
 
         If the process is killed, the text of about the last 100 ms is lost, in a bucket that of the last 500 ms. The

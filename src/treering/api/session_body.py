@@ -75,7 +75,7 @@ class SessionProperties(Generic[R]):
             self._known.roll_back()
             self._call = None
 
-    def _begin(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+    def _begin(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
         """Prepare a call.
 
         Raises:

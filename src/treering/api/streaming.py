@@ -72,7 +72,7 @@ class StreamWriter(StreamBody):
             if self._live.tape.unsaved:
                 self._store()
 
-    def finish(self, **fields: object) -> Appended:
+    def finish(self, /, **fields: object) -> Appended:
         """End the answer, and record it as a node with the id of the stream. The end of the block calls it.
 
         Args:
@@ -84,7 +84,7 @@ class StreamWriter(StreamBody):
         """
         return self._finish(StreamStatus.COMPLETE, **fields)
 
-    def stop(self, **fields: object) -> Appended:
+    def stop(self, /, **fields: object) -> Appended:
         """End the answer early, because the user stopped it: the brief of its node says `stream: stopped`.
 
         Arguments and errors as for `finish`.
@@ -146,7 +146,7 @@ class StreamWriter(StreamBody):
             raise
         self._stored()
 
-    def _finish(self, status: StreamStatus, **fields: object) -> Appended:
+    def _finish(self, status: StreamStatus, /, **fields: object) -> Appended:
         with self._turn:
             self._require_open()
             done: Appended = self._perform(verbs.streaming.end, self._live, status, **fields)

@@ -308,7 +308,7 @@ class Answer:
             self._parts[-1].signature = piece.signature or self._parts[-1].signature
             self.offset += piece.length
 
-    def message(self, **fields: object) -> dict[str, Any]:
+    def message(self, /, **fields: object) -> dict[str, Any]:
         """Return the message; its content is text if there are no other parts."""
         plain = all(part.kind == TEXT for part in self._parts)
         content = self.text if plain else [part.block for part in self._parts]

@@ -38,7 +38,7 @@ class Call(msgspec.Struct, frozen=True):
 class Performer(Protocol):
     """A session, blocking or asynchronous, that runs protocols of other modules on itself."""
 
-    def perform(self, verb: Callable[..., Steps[Any]], *args: Any, **kwargs: Any) -> Any: ...
+    def perform(self, verb: Callable[..., Steps[Any]], /, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class Perform(msgspec.Struct, frozen=True):
