@@ -12,6 +12,7 @@ from tests.session.backends import Backend, kill, memory_backend, texts
 import treering
 from treering import ContextItem, NotFoundError, Schedule, UsageError
 from treering.api.store import Store
+from treering.session.recording import Message
 from treering.storage.requests import Get, List
 from treering.transcript.node import user
 
@@ -67,6 +68,27 @@ def test_commit_is_one_append(backend: Backend) -> None:
         session.commit(["b", REPLY], state={"y": 2}, drop=["x"])
         assert counts.total == 1
         assert session.state == {"y": 2}
+
+
+@pytest.mark.parametrize("message", ["question", {"role": "user", "content": "question"}, user("question")])
+def test_a_commit_takes_one_message_as_an_append_does(store: Store, message: Message) -> None:
+    """Neither the characters of a text nor the names of fields are messages."""
+    with store.session("s") as session:
+        session.commit(message, state={"n": 1})
+        assert [item.message for item in session.context] == [{"role": "user", "content": "question"}]
+        assert session.state == {"n": 1}
+
+
+def test_keys_to_drop_are_a_list(store: Store) -> None:
+    """The characters of a text could be keys, too; nothing is recorded."""
+    with store.session("s") as session:
+        session.commit(state={"a": 1, "b": 2, "ab": 3})
+        with pytest.raises(UsageError, match=r"pass \['ab'\]") as caught:
+            session.commit(["never"], drop="ab")
+        assert caught.value.kind == "state_key"
+        assert (session.state, session.context) == ({"a": 1, "b": 2, "ab": 3}, ())
+        session.commit(drop=["ab"])
+        assert session.state == {"a": 1, "b": 2}
 
 
 def test_a_commit_ends_a_turn_that_was_appended(backend: Backend) -> None:

@@ -63,7 +63,7 @@ class Session(Reading[Writer], BlockingWriting):
 
     def commit(
         self,
-        messages: Iterable[Message] = (),
+        messages: Message | Iterable[Message] = (),
         *,
         state: Mapping[str, object] | None = None,
         drop: Sequence[str] = (),
@@ -83,7 +83,7 @@ class Session(Reading[Writer], BlockingWriting):
         call does nothing.
 
         Args:
-            messages: As for `append`; may be empty.
+            messages: As for `append`: one, or several, or none.
             state: Keys of the agent's state that changed, with their new values.
             drop: Keys to remove.
             manager: State of a conversation manager, replaced as a whole; None clears it.

@@ -52,7 +52,7 @@ def append(
 
 def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
     writer: Writer,
-    messages: Iterable[Message] = (),
+    messages: Message | Iterable[Message] = (),
     *,
     state: Mapping[str, object] | None = None,
     drop: Sequence[str] = (),
@@ -73,7 +73,7 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
 
     Args:
         writer: The session.
-        messages: As for `append`; may be empty.
+        messages: As for `append`: one, or several, or none.
         state: Keys of the agent's state that changed, with their new values.
         drop: Keys to remove.
         manager: State of a conversation manager, replaced as a whole; None clears it.
@@ -95,6 +95,10 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         HeadMovedError: The head does not point to `expect`, or its newest checkpoint is not `expect_checkpoint`, or you
             gave `expect` and its newest checkpoint is not the one that you saw. Further errors are those of `append`.
     """
+    if isinstance(drop, str):  # its characters would be keys
+        raise UsageError(f"keys to drop are a list. got={drop!r}", kind=Kind.STATE_KEY, remedy=f"pass [{drop!r}]")
+    if isinstance(messages, Draft | Mapping | str):
+        messages = (messages,)
     explicit = label is not None or step is not None
     name: object = label  # callers are not always type-checked
     if not isinstance(name, str | None) or not (step is None or type(step) is int):
