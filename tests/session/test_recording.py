@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -117,6 +119,25 @@ def test_state_handed_out_is_a_copy(store: Store) -> None:
         session.commit(state={"list": [1]})
         session.state["list"].append(2)
         assert session.state == {"list": [1]}
+
+
+def test_settings_and_facts_handed_out_are_copies(backend: Backend) -> None:
+    """Changing what a session or a view tells reaches neither the session nor what it stores later."""
+    expected = ({"thinking": {"tags": ["a"]}}, {"k": [1]})
+    with backend.store().session("s", extra={"k": [1]}) as session:
+        first = session.append("q").node
+        session.set_thinking({"tags": ["a"]})
+        made = session.commit(["x"], label="l").checkpoint or ""
+        for handle in (session, backend.store().view("s")):
+            handle.settings["thinking"]["tags"].append("b")
+            handle.checkpoint(made).settings["thinking"]["tags"].append("b")
+            handle.diff(first).settings.added["thinking"]["tags"].append("b")
+            cast("list[int]", handle.info.extra["k"]).append(2)
+            assert (handle.settings, handle.info.extra) == expected
+        session.commit(["y"], label="m")
+    view = backend.store().view("s")
+    assert (view.settings, view.info.extra) == expected
+    assert view.checkpoint(made).settings == expected[0]
 
 
 def test_what_a_session_tells_cannot_be_changed_in_place(store: Store) -> None:

@@ -15,6 +15,7 @@ from treering import session, store
 from treering._late import Kind
 from treering.errors import TreeringError, UsageError
 from treering.format.erasure import Erased
+from treering.format.values import copied
 from treering.session import verbs
 from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole
@@ -145,8 +146,8 @@ class SessionProperties(Generic[R]):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Model, provider, thinking level, mode and the like, as set along the branch; read-only."""
-        return MappingProxyType(dict(self._reader.replica.state.context.settings))
+        """Model, provider, thinking level, mode and the like, as set along the branch: read-only, new copies."""
+        return MappingProxyType(copied(self._reader.replica.state.context.settings))
 
     @property
     def state(self) -> Mapping[str, Any]:

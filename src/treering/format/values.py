@@ -95,6 +95,16 @@ def decode(raw: bytes | Raw) -> object:
         raise CorruptError(f"value is not understood: {error}", kind=Kind.VALUE) from error
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of a value that can be stored; its parts that cannot change are not copied."""
+    kind = type(value)
+    if kind is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return kind([copied(item) for item in value])
+    return set(value) if kind is set else value
+
+
 def is_patch(raw: bytes) -> bool:
     """Return whether JSON is a patch and not a value; see `treering.format.patch`."""
     return raw.startswith(_PATCH)

@@ -8,6 +8,7 @@ import msgspec
 
 from treering.format.paths import Marker, hint_of, namespaces_in
 from treering.format.register import Card
+from treering.format.values import copied
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,5 +94,5 @@ def info_of(card: Card, prefix: str) -> SessionInfo:
         parent_node=card.parent_node,
         task=card.task,
         status=card.status,
-        extra=card.extra,
+        extra=copied(card.extra),
     )

@@ -93,14 +93,14 @@ def _at(reader: Readable, name: str) -> Steps[_Point]:
         restored = yield from reader.content.restore(name, head=reader.head, state=False)
         context, lines = restored.context, restored.lines
         state = restored.checkpoint.state if restored.checkpoint else {}
-    return _Point(decoded_state(state), context.settings, reader.content.messages(context, lines))
+    return _Point(decoded_state(state), values.copied(context.settings), reader.content.messages(context, lines))
 
 
 def _here(reader: Readable) -> Steps[_Point]:
     yield from ()
     now, newest = reader.replica.state, reader.checkpoint
     context = reader.content.messages(now.context, now.lines)
-    return _Point(decoded_state(newest.state if newest else {}), now.context.settings, context)
+    return _Point(decoded_state(newest.state if newest else {}), values.copied(now.context.settings), context)
 
 
 def _compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> ValueChanges:

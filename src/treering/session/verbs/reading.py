@@ -17,6 +17,7 @@ from treering.format.blobs import is_digest
 from treering.format.erasure import Erased
 from treering.format.media import media_type_of
 from treering.format.record import Skeleton, decode_record, read_brief
+from treering.format.values import copied
 from treering.journal.read import Survey, read_lines, survey
 from treering.kinds import Kind
 from treering.session.blobs import in_runs
@@ -366,7 +367,7 @@ def checkpoints_at(reader: Readable, checkpoints: Sequence[str]) -> Steps[tuple[
         CheckpointView(
             info=entry,
             context=tuple([messages[item] for item in each.context.items]),
-            settings=MappingProxyType(dict(each.context.settings)),
+            settings=MappingProxyType(copied(each.context.settings)),
             state=decoded_state(each.state),
             manager=decoded_manager(each.manager),
             policy=each.policy,
