@@ -439,6 +439,44 @@ def test_durability_turn_flushes_on_flush_and_close(backend: Backend) -> None:
     assert texts(backend.store().view("s").context) == ["a", "b"]
 
 
+def test_what_waits_is_recorded_as_it_was_given(backend: Backend) -> None:
+    """The caller may change its objects after an append, and the messages that it sees: neither is recorded."""
+    message: Any = {"role": "user", "content": [{"type": "text", "text": "said"}, ("a", {"b"}, ["c"])]}
+    brief: dict[str, object] = {"tags": ["t"]}
+    expected = copy.deepcopy(message)
+    session = backend.store().session("s", durability="turn")
+    node = session.append(treering.Draft(role="user", payload=message, brief=brief)).node
+    session.append(message)
+    message["content"][0]["text"] = "changed"
+    message["content"][1][1].add("d")
+    message["content"].append(object())
+    cast("list[str]", brief["tags"]).append("u")
+    session.context[0].message["content"][1][2].append("seen")
+    assert [item.message for item in session.context] == [expected] * 2
+    session.commit([REPLY])
+    kill(session)
+    view = backend.store().view("s")
+    assert [item.message for item in view.context] == [expected, expected, REPLY]
+    assert view.get(node).brief == {"tags": ["t"]}
+
+
+def test_a_commit_that_waits_is_recorded_as_it_was_given(backend: Backend) -> None:
+    """The caller may change its state after a commit that waits for the first answer."""
+    state, manager, metadata = {"cart": [1]}, {"window": [2]}, {"why": ["because"]}
+    expected = copy.deepcopy((state, manager, metadata))
+    session = backend.store().session("s", first_write="assistant")
+    with pytest.raises(UsageError, match=r"\$\.metadata\.why"):
+        session.commit(["refused"], metadata={"why": object()})
+    session.commit(["question"], state=state, manager=manager, metadata=metadata)
+    for given in (state["cart"], manager["window"], metadata["why"]):
+        cast("list[object]", given).append(object())
+    session.append(REPLY)
+    kill(session)
+    view = backend.store().view("s")
+    assert (view.state, view.manager, view.checkpoints()[0].metadata) == expected
+    assert texts(view.context) == ["question", "reply"]
+
+
 def test_a_named_head_is_not_put_off(backend: Backend) -> None:
     """With durability='turn' a message for another head is recorded there at once, behind what was put off here."""
     session = backend.store().session("s", durability="turn")

@@ -13,6 +13,7 @@ from treering.calls import pairing
 from treering.checkpoint.policies import Walk, sent
 from treering.errors import UsageError
 from treering.format.erasure import Erased
+from treering.format.values import copied
 from treering.session.content import ContextItem
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
@@ -25,7 +26,7 @@ def recorded(reader: Readable) -> tuple[ContextItem, ...]:
     """The current context as it was recorded, buffered messages included."""
     items = reader.content.messages(reader.replica.state.context, reader.replica.state.lines)
     drafts = [draft for draft in reader.unrecorded_here if draft.type == "node" and draft.kind == "message"]
-    return (*items, *(ContextItem(node=draft.id or "", message=draft.payload) for draft in drafts))
+    return (*items, *(ContextItem(node=draft.id or "", message=copied(draft.payload)) for draft in drafts))
 
 
 def whole(reader: Readable, items: Sequence[ContextItem], *, keep_open: bool = False) -> tuple[ContextItem, ...]:

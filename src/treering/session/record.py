@@ -121,6 +121,7 @@ def _held_back(
     if writer.options.redaction is not None:
         drafts = [writer.options.redaction.draft(draft) for draft in drafts]
     require_storable(drafts)
+    drafts = [_kept(draft) for draft in drafts]
     if here:
         drafts = [msgspec.structs.replace(draft, target=writer.position.node) for draft in drafts]
     new_id, free_at = writer.replica.state.clock.new, None if new_ids else writer.replica.state.end
@@ -136,6 +137,17 @@ def _held_back(
     return (yield from _added_before(writer, drafts))
 
 
+def _kept(draft: Draft) -> Draft:
+    """A draft to keep: the caller may change the objects in it before a later append records it."""
+    return msgspec.structs.replace(
+        draft,
+        payload=values.copied(draft.payload),
+        brief=values.copied(draft.brief),
+        links=values.copied(draft.links),
+        source=values.copied(draft.source),
+    )
+
+
 def hold_back(writer: Writer, call: BufferedCall) -> None:
     """Buffer a call after the drafts that are buffered already."""
     stands_for_it = Draft(type="", id=writer.replica.state.clock.new())
@@ -146,13 +158,18 @@ def _call_of(changed: Change) -> BufferedCall:
     """The end of a turn, which makes its checkpoint when the drafts before it are recorded.
 
     Raises:
-        UsageError: A value of the state cannot be stored exactly.
+        UsageError: A value of the state, or the label, step or metadata, cannot be stored exactly.
     """
     manager = UNSET if changed.manager is UNSET else values.encode(changed.manager)
     state = encode_state_values(changed.state)
-    return BufferedCall(
-        lambda recording: recording.end(changed), state=state, drop=tuple(changed.drop), manager=manager
+    values.encode({"label": changed.label, "step": changed.step, "metadata": changed.metadata})
+    kept = msgspec.structs.replace(  # the caller may change its objects before this is recorded
+        changed,
+        state=values.copied(changed.state),
+        manager=values.copied(changed.manager),
+        metadata=values.copied(changed.metadata),
     )
+    return BufferedCall(lambda recording: recording.end(kept), state=state, drop=tuple(changed.drop), manager=manager)
 
 
 def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
