@@ -140,6 +140,18 @@ def test_settings_and_facts_handed_out_are_copies(backend: Backend) -> None:
     assert view.checkpoint(made).settings == expected[0]
 
 
+def test_facts_of_a_card_are_those_that_were_given(backend: Backend) -> None:
+    """The caller may change its objects after it opened the session, also before the first record."""
+    extra: dict[str, list[int]] = {"k": [1]}
+    with backend.store().session("s", extra=extra) as session:
+        extra["k"].append(2)
+        session.append("x")
+        extra["k"].append(3)
+        session.set_title("T")
+        assert session.info.extra == {"k": [1]}
+    assert backend.store().view("s").info.extra == {"k": [1]}
+
+
 def test_what_a_session_tells_cannot_be_changed_in_place(store: Store) -> None:
     """An assignment that would be lost is an error."""
     with store.session("s") as session:

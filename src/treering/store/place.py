@@ -17,6 +17,7 @@ from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
+from treering.format.values import DEPTH_MAX, copied
 from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
 from treering.session import verbs
@@ -284,8 +285,18 @@ def new_card(session: str, *, title: str, project: str, cwd: str, extra: Mapping
     now = now_ms()
     return Card(
         session=session, life="", write="", title=title, project=project, cwd=full_path(cwd), created=now, updated=now,
-        extra=dict(extra),
+        extra=_kept(dict(extra)),
     )  # fmt: skip
+
+
+def _kept(extra: dict[str, object]) -> dict[str, object]:
+    """Facts for a card, which the caller may change later; the first record refuses those that are nested too deep."""
+    if not extra:
+        return extra
+    from treering.format.nesting import is_deeper  # most cards have no further facts
+
+    facts: dict[str, object] = extra if is_deeper(extra, DEPTH_MAX) else copied(extra)
+    return facts
 
 
 def loaded_card(session: str, facts: LoadFacts) -> Card:
