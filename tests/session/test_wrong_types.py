@@ -189,3 +189,17 @@ def test_a_session_that_fails_does_not_stop_a_backup(backend: Backend, monkeypat
         "a": ("failed", "ZeroDivisionError: a fault of our own"),
         "b": ("copied", ""),
     }
+
+
+@pytest.mark.parametrize(
+    "change", [{"label": "l" * 600}, {"metadata": {"m": "x" * 600}}, {"metadata": {"m": object()}}]
+)
+def test_a_turn_that_waits_for_its_answer_is_refused_at_once(backend: Backend, change: Any) -> None:
+    """Else every later commit would be refused for it."""
+    session = backend.store().session("s", first_write="assistant")
+    with pytest.raises(UsageError):
+        session.commit(["one"], **change)
+    session.commit(["two"], label="l")
+    session.commit([treering.assistant("three")])
+    session.close()
+    assert [item.message["content"] for item in backend.store().view("s").context] == ["two", "three"]

@@ -87,7 +87,12 @@ def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False
 
 
 def _written(new: Checkpoint, body: bytes, *, full: bool) -> Written:
-    return Written(new, full, _encode_brief(new, full=full), body)
+    told, brief = brief_of(new.label, new.step, new.metadata, full=full)
+    origins = dict.fromkeys([*new.origins.values(), new.manager_at]) if full else {}
+    needs = [name for name in origins if name not in (None, new.id)][:_NEEDS_MAX]
+    while needs and len(longer := encode(told | {"needs": needs})) > BRIEF_BYTES_MAX:
+        needs.pop()
+    return Written(new, full, longer if needs else brief, body)
 
 
 def write_steps(
@@ -263,21 +268,21 @@ def _change(parent: Checkpoint, new: Checkpoint, splices: Iterable[Splice], patc
     )
 
 
-def _encode_brief(checkpoint: Checkpoint, *, full: bool) -> bytes:
-    fields: dict[str, object] = {
-        "full": full or None,
-        "label": checkpoint.label or None,
-        "step": checkpoint.step,
-        "metadata": checkpoint.metadata or None,
-    }
+def brief_of(
+    label: str | None, step: int | None, metadata: Mapping[str, object], *, full: bool = True
+) -> tuple[dict[str, object], bytes]:
+    """Return what the brief of a checkpoint tells of it, as fields and encoded.
+
+    Raises:
+        UsageError: It is too large for a brief, or a value cannot be stored.
+    """
+    fields: dict[str, object] = {"full": full or None, "label": label or None, "step": step}
     told = {name: value for name, value in fields.items() if value is not None}
+    if metadata:
+        told["metadata"] = metadata
     brief = encode(told)
     if len(brief) > BRIEF_BYTES_MAX:
         raise UsageError(
             f"label and metadata are too large, put them into the state. bytes={len(brief)}, max={BRIEF_BYTES_MAX}"
         )
-    origins = dict.fromkeys([*checkpoint.origins.values(), checkpoint.manager_at]) if full else {}
-    needs = [name for name in origins if name not in (None, checkpoint.id)][:_NEEDS_MAX]
-    while needs and len(brief := encode(told | {"needs": needs})) > BRIEF_BYTES_MAX:
-        needs.pop()
-    return brief if needs else encode(told)
+    return told, brief

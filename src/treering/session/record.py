@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from treering.checkpoint.delta import brief_of
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
@@ -158,11 +159,11 @@ def _call_of(changed: Change) -> BufferedCall:
     """The end of a turn, which makes its checkpoint when the drafts before it are recorded.
 
     Raises:
-        UsageError: A value of the state, or the label, step or metadata, cannot be stored exactly.
+        UsageError: A value of the state, or the label, step or metadata, cannot be stored exactly or is too large.
     """
     manager = UNSET if changed.manager is UNSET else values.encode(changed.manager)
     state = encode_state_values(changed.state)
-    values.encode({"label": changed.label, "step": changed.step, "metadata": changed.metadata})
+    brief_of(changed.label, changed.step, dict(changed.metadata))
     kept = msgspec.structs.replace(  # the caller may change its objects before this is recorded
         changed,
         state=values.copied(changed.state),

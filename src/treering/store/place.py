@@ -285,14 +285,12 @@ def new_card(session: str, *, title: str, project: str, cwd: str, extra: Mapping
     now = now_ms()
     return Card(
         session=session, life="", write="", title=title, project=project, cwd=full_path(cwd), created=now, updated=now,
-        extra=_kept(dict(extra)),
+        extra=_kept(dict(extra)) if extra else {},
     )  # fmt: skip
 
 
 def _kept(extra: dict[str, object]) -> dict[str, object]:
     """Facts for a card, which the caller may change later; the first record refuses those that are nested too deep."""
-    if not extra:
-        return extra
     from treering.format.nesting import is_deeper  # most cards have no further facts
 
     facts: dict[str, object] = extra if is_deeper(extra, DEPTH_MAX) else copied(extra)
