@@ -39,6 +39,7 @@ REFUSED: dict[str, Verb] = {
     "a node of one part": lambda s: s.retract(("t",)),
     "the name of a node that is a number": lambda s: s.label(s.node, 5),
     "a stream without a role": lambda s: s.stream(None),
+    "a stream with a field that cannot be stored": lambda s: s.stream(tools=[object()]),
     "a cost that is not known": lambda s: s.record_usage(cost=float("nan")),
     "an infinite cost": lambda s: s.record_usage(cost=float("inf")),
     "a cost beyond all numbers": lambda s: s.record_usage(cost=10**400),
@@ -203,3 +204,17 @@ def test_a_turn_that_waits_for_its_answer_is_refused_at_once(backend: Backend, c
     session.commit([treering.assistant("three")])
     session.close()
     assert [item.message["content"] for item in backend.store().view("s").context] == ["two", "three"]
+
+
+def test_a_stream_has_the_fields_that_it_was_begun_with(backend: Backend) -> None:
+    """Whatever the caller does to its objects before the answer ends."""
+    tags = ["a"]
+    with backend.store().session("s") as session:
+        session.append("hello")
+        stream = session.stream(tags=tags, pair=(1, b"x"))
+        tags.append("b")
+        stream.write("so it is")
+        node = stream.finish().node
+        assert session.get(node).payload["tags"] == ["a"]
+    payload = backend.store().view("s").get(node).payload
+    assert (payload["tags"], payload["pair"]) == (["a"], (1, b"x"))

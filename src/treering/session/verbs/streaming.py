@@ -14,6 +14,7 @@ import msgspec
 from treering.errors import NotFoundError, StreamLostError, TreeringError, UsageError
 from treering.format.register import one_line
 from treering.format.stream import Chunk, PieceForm
+from treering.format.values import decode, encode, fields_of
 from treering.ids import new_nonce
 from treering.journal.stream import Tape, drop_chunks, lost, read_stream
 from treering.kinds import Kind
@@ -61,12 +62,13 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
         fields: Further fields of the message.
 
     Raises:
-        UsageError: The store redacts texts, or too many streams are open, or the role is no text. Further errors are
-            those of `append`.
+        UsageError: The store redacts texts, or too many streams are open; the role is no text, or a field cannot be
+            stored exactly. Further errors are those of `append`.
     """
     _refuse_redaction(writer)
     if not isinstance(role, str):
         raise UsageError(f"the role must be text. got={role!r}", kind=Kind.VALUE)
+    given = fields_of(decode(encode(fields)))  # a copy: the caller may change its objects before the answer ends
     yield from flush(writer)
     new, parent = writer.replica.state.clock.new(), writer.position.node
 
@@ -81,7 +83,7 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
     note = yield from _note(writer, BEGIN, brief, parent, allowed)  # rule: note-first
     tape = _tape(writer, new, note)
     yield from tape.begin()
-    return Live(new, parent, note, tape, Answer(role, fields))
+    return Live(new, parent, note, tape, Answer(role, given))
 
 
 def end(
