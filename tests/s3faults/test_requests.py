@@ -140,6 +140,7 @@ def test_a_request_that_met_one_fault_is_sent_again(name: str, fault: str, broke
     fault_log.record(LAYER, fault, "repeated: refused, so its sender looks" if refused else "repeated: done")
 
 
+@pytest.mark.sampled(3, "fault")
 @pytest.mark.parametrize("fault", [fault for fault in ACTS if ACTS[fault] != "short"])
 @pytest.mark.parametrize("name", ["get", "swap", "delete two"])
 def test_a_lasting_fault_ends(name: str, fault: str, broken: Broken, fault_log: FaultLog) -> None:

@@ -14,7 +14,7 @@ import treering
 __all__ = ["seaweedfs"]
 
 
-@pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
+@pytest.fixture(params=["disk", pytest.param("bucket", marks=[pytest.mark.s3, pytest.mark.thinned(3)])])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder, and a bucket that is found as AWS tools find theirs."""
     if request.param == "disk":
