@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -64,6 +65,9 @@ def test_remedies_of_the_command_line() -> None:
         (("ls", "--store", "zip://x.zip"), 8, "--single-writer"),
         (("ls", "--limit", "0"), 2, "limit"),
         (("import", "/no/such/file"), 3, "/no/such/file"),
+        (("import", ""), 2, "a path is empty"),
+        (("follow", "s", "--poll", "nan"), 2, "nan"),
+        (("follow", "s", "--poll", "inf"), 2, "inf"),
     ],
 )
 def test_errors_of_a_process(program: Program, arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -210,3 +214,16 @@ def test_default_place(tmp_path: os.PathLike[str]) -> None:
     assert subprocess.run(command, env=data, capture_output=True, check=False).returncode == 0
     named = {**data, "TREERING_STORE": str(tmp_path) + "/other"}
     assert subprocess.run(command, env=named, capture_output=True, check=False).returncode == 3
+
+
+@pytest.mark.parametrize("format_", ["html", "pi", "markdown"])
+def test_a_pipe_is_not_replaced_by_a_file(recorded: Recorded, tmp_path: Path, format_: str) -> None:
+    """Nor is a device, whatever --force says; a link keeps its place, and its file is written."""
+    pipe, file, link = tmp_path / "pipe", tmp_path / "file", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    told = recorded.program("export", "tea", "--format", format_, "--out", pipe, "--force", code=2).err
+    assert "no regular file" in told
+    assert pipe.is_fifo()
+    recorded.program("export", "tea", "--format", format_, "--out", link)
+    assert (link.is_symlink(), file.stat().st_size > 0) == (True, True)

@@ -218,3 +218,26 @@ def test_a_stream_has_the_fields_that_it_was_begun_with(backend: Backend) -> Non
         assert session.get(node).payload["tags"] == ["a"]
     payload = backend.store().view("s").get(node).payload
     assert (payload["tags"], payload["pair"]) == (["a"], (1, b"x"))
+
+
+@pytest.mark.parametrize("what", ["node", "state", "reason"])
+def test_erasing_beside_half_of_an_emoji(backend: Backend, what: str) -> None:
+    """Such names can be erased, and the session can be read and written afterwards."""
+    with backend.store().session("s") as session:
+        session.append(treering.user("secret", id=f"id{HALF}"))
+        session.commit(["kept"], state={f"key{HALF}": "secret", "other": 1})
+        match what:
+            case "node":
+                session.erase(f"id{HALF}")
+            case "state":
+                session.erase(state=[f"key{HALF}"])
+            case "reason":
+                session.erase(f"id{HALF}", reason=HALF)
+    with backend.store().session("s") as session:
+        session.append("goes on")
+        session.seal()
+        session.optimize(everything=True)
+    view = backend.store().view("s")
+    assert [node.erased for node in map(view.get, view.path())] == [what != "state", False, False]
+    assert dict(view.state) == ({"other": 1} if what == "state" else {f"key{HALF}": "secret", "other": 1})
+    assert not backend.store().verify("s")

@@ -20,6 +20,7 @@ from treering.errors import UsageError
 from treering.exporters import export as export_file, installed_path
 from treering.exporters.page import page_parts
 from treering.kinds import Kind
+from treering.programs.common.source import regular
 from treering.programs.common.target import targets
 from treering.storage.atomic import write_atomically
 
@@ -98,6 +99,7 @@ def _markdown(view: View, node: str | None) -> Iterator[bytes]:
 
 
 def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
+    target = regular(target)
     if target.exists() and not force:
         raise UsageError(
             f"file exists already. path={str(target)!r}", kind=Kind.FILE, remedy="pass --force to replace it"

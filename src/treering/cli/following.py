@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 
 import click
@@ -23,6 +24,12 @@ from treering.transcript.node import Node
 POLL_SECONDS_MIN = 0.05  # a bucket answers no faster
 
 
+def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value):  # it is in no range, and beyond none
+        raise click.BadParameter(f"{value!r} is no number of seconds", context, parameter)
+    return value
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a JSON document on a line, for programs.")
 @session_argument()
@@ -30,8 +37,8 @@ POLL_SECONDS_MIN = 0.05  # a bucket answers no faster
 @click.option("--after", metavar="CURSOR", help="Go on behind the event with this cursor.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="End after so many events.")
 @click.option(
-    "--poll", metavar="SECONDS", type=click.FloatRange(POLL_SECONDS_MIN), default=1.0, show_default=True,
-    help="How long to wait between looks.",
+    "--poll", metavar="SECONDS", type=click.FloatRange(POLL_SECONDS_MIN, 86_400), default=1.0, show_default=True,
+    callback=_number, help="How long to wait between looks.",
 )  # fmt: skip
 @store_options()
 @click.pass_obj

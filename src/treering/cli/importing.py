@@ -114,6 +114,8 @@ def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File
     """
     files: list[Found | File] = []
     for path in paths:
+        if not path:  # an unset variable of a shell would name the working folder
+            raise click.UsageError("a path is empty")
         try:
             found = sorted(find_sessions(path, format_name), key=lambda each: stat_of(each)[1])
         except TreeringError as error:

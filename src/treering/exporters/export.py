@@ -23,6 +23,7 @@ from treering.errors import CorruptError, UsageError
 from treering.importers import SessionFile, read
 from treering.importers.outline import FileOutline
 from treering.kinds import Kind
+from treering.programs.common.source import regular
 from treering.programs.common.stored import let_index_go
 from treering.programs.common.target import Composed, LeftOut, find_exporter
 from treering.programs.formats import blobs_folder, find_format
@@ -64,10 +65,10 @@ def export(
         overwrite: Replace the file if it exists.
 
     Raises:
-        UsageError: The file exists, or there is no exporter for the format.
+        UsageError: The file exists, or is no regular file, or there is no exporter for the format.
         CorruptError: The file differs from the session and was removed; please report this.
     """
-    place, exporter = Path(path), find_exporter(format)
+    place, exporter = regular(Path(path)), find_exporter(format)
     expected = view.perform(_expected, find_format(format).POLICIES[0])
     composed = exporter.compose(view)
     view.perform(let_index_go)
@@ -86,7 +87,7 @@ def export(
             each.unlink(missing_ok=True)
         raise
     return Exported(
-        path=str(place), format=format, entries=len(composed.entry_ids or ()), left_out=left_out, same_context=same
+        path=str(Path(path)), format=format, entries=len(composed.entry_ids or ()), left_out=left_out, same_context=same
     )
 
 

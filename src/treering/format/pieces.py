@@ -37,7 +37,12 @@ def fields_in(data: bytes | Raw) -> dict[str, bytes]:
 
 def entries_in(data: bytes | Raw) -> list[bytes]:
     """Return the entries of a JSON list as raw JSON."""
-    return [bytes(raw) for raw in _entries.decode(data)]
+    try:
+        return [bytes(raw) for raw in _entries.decode(data)]
+    except (msgspec.DecodeError, UnicodeDecodeError):  # text with a lone surrogate
+        import json  # slow to import, and resuming a session does not need it
+
+        return [json.dumps(entry, separators=(",", ":")).encode() for entry in json.loads(bytes(data))]
 
 
 def join_fields(fields: Mapping[str, bytes]) -> bytes:

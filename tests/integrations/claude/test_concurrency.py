@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -98,6 +99,17 @@ def opened_on(folder: Any) -> TreeringSessionStore:
     import treering
 
     return TreeringSessionStore(treering.open(folder))
+
+
+async def test_a_store_is_closed_whatever_others_deleted(tmp_path: Path) -> None:
+    """Every append is durable, so there is nothing to tell, and the other transcripts are closed, too."""
+    keys: list[Any] = [{"project_key": "p", "session_id": name} for name in "ab"]
+    entries: list[Any] = [{"type": "user", "uuid": "u", "message": {"role": "user", "content": "x"}}]
+    async with opened_on(str(tmp_path)) as store:
+        for key in keys:
+            await store.append(key, entries)
+        await opened_on(str(tmp_path)).delete(keys[0])
+    assert await opened_on(str(tmp_path)).load(keys[1])
 
 
 class _Stuck(PassingDriver):

@@ -352,3 +352,13 @@ async def test_resuming_takes_two_reads_however_long_it_is() -> None:
     assert len(await again.get_items()) == 300
     assert counts.counts["Get"] <= 3
     assert counts.total == counts.counts["Get"]
+
+
+async def test_an_open_session_holds_no_lock(backend: Backend) -> None:
+    """Also the one whose first items made it: it can be opened and deleted beside."""
+    (session,) = opened(backend, 1)
+    await session.add_items(said("hello"))
+    with backend.store().session("talk") as other:
+        assert other.info.messages == 1
+    backend.store().delete("talk")
+    session.close()

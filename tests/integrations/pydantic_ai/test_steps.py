@@ -6,7 +6,7 @@ import asyncio
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from benchmarks import workload
@@ -266,3 +266,29 @@ async def test_large_parts_are_blobs_and_can_be_erased() -> None:
     assert [[vars(part)["content"] for part in each.messages[0].parts] for each in left] == [["[erased]"]] * 3
     assert left[2].messages[1] == history[1]
     assert sum(len(data) for data in backend.snapshot().values()) < 30_000
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "a started, b completed, a failed",
+        "a started, b started, a completed, b failed",
+        "a started, a completed, b started, a started",
+    ],
+)
+async def test_the_last_status_counts_whoever_records_it(steps: str) -> None:
+    """Two processes run one call; neither is refused for what the other one recorded."""
+    backend, theirs = memory_backend(), InMemoryStepStore()
+    ours = {name: TreeringStepStore(backend.store(), "s") for name in "ab"}
+    for number, step in enumerate(steps.split(", ")):
+        who, status = cast("tuple[str, Any]", tuple(step.split()))
+        record = ToolEffectRecord(
+            tool_call_id="c", tool_name="pay", run_id="r", status=status, started_at=MOMENT + timedelta(seconds=number)
+        )
+        await ours[who].record_tool_effect(record)
+        await theirs.record_tool_effect(record)
+        for one in ours.values():
+            assert await one.get_tool_effect(run_id="r", tool_call_id="c") == record
+    unresolved = await theirs.list_unresolved_tool_effects(run_id="r")
+    for one in ours.values():
+        assert await one.list_unresolved_tool_effects(run_id="r") == unresolved

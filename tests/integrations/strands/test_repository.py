@@ -304,6 +304,21 @@ def test_a_deleted_session_is_gone_for_everybody(place: Backend, kept: TreeringS
     other.close()
 
 
+def test_agents_that_another_process_made_go_with_their_session(
+    place: Backend, kept: TreeringSessionRepository
+) -> None:
+    """Also if this one has not seen them yet; a session of that name made anew has none of them."""
+    other = anew(place)
+    other.create_agent("s", agent_of(agent_id="theirs"))
+    other.create_message("s", "theirs", said(0, "a secret"))
+    kept.delete_session("s")
+    assert place.store().sessions().rows == ()
+    kept.create_session(Session("s", SessionType.AGENT))
+    assert kept.read_agent("s", "theirs") is None
+    kept.create_agent("s", agent_of(agent_id="theirs"))
+    other.close()
+
+
 def test_names_that_are_paths_are_refused(kept: TreeringSessionRepository) -> None:
     """No name leads to another session, and a message has a number."""
     for name in ("", " ", ".", "..", "a/b", "a/../b", "a\\b"):

@@ -156,7 +156,7 @@ class StepSession(Conversation):
 
     def record_effect(self, run: str, call: str, record: Facts, *, outcome: str | None) -> Steps[None]:
         """Record the status of a tool call; `outcome` is None if it only started. The last status counts."""
-        yield from self._be_ready()
+        yield from self.look()  # another process may have recorded the one before
         key, found = yield from self._last_effect(run, call)
         if outcome is None and found is not None and not found.is_resolved:
             yield from effects.describe_effect(self.writer, key, record)

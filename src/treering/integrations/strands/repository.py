@@ -120,7 +120,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
         Raises:
             SessionException: It does not exist, or another process holds its lock.
         """
-        links = self._session(session_id).notes("link")
+        links = self._session(require_session_id(session_id), look=True).notes("link")
         agents = sorted({str(link.brief["child"]) for link in links})
         for each in (*agents, session_id):
             self._let_go(each)

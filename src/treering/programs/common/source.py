@@ -204,6 +204,18 @@ def refused(path: Path) -> Iterator[None]:
         raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
 
 
+def regular(path: Path) -> Path:
+    """Return the file that a path leads to through links, for writing; there may be none yet.
+
+    Raises:
+        UsageError: It is a device, a pipe or a socket, which a file would replace.
+    """
+    place = Path(os.path.realpath(path))
+    if is_special(place):
+        raise UsageError(f"this is no regular file. path={str(path)!r}", kind=Kind.FILE, remedy="name another file")
+    return place
+
+
 def is_special(path: str | os.PathLike[str]) -> bool:
     """Tell whether a path is a pipe, a socket or a device, which can be read only once and may block or never end."""
     try:
