@@ -185,7 +185,8 @@ class Worker:
         session = self._session
         if session is not None:
             verb = self._rng.choice(("seal", "seal", "optimize"))
-            self._log.call(verb, (), session.seal if verb == "seal" else lambda: session.optimize(everything=True))
+            with contextlib.suppress(NotFoundError):  # its first append had no answer
+                self._log.call(verb, (), session.seal if verb == "seal" else lambda: session.optimize(everything=True))
 
     def _leave(self) -> None:
         if self._session is not None and not self._given:
