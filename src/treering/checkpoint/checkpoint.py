@@ -107,6 +107,14 @@ def write_form(form: msgspec.Struct) -> bytes:
         return _join({name: getattr(form, name) for name in form.__struct_fields__})
 
 
+def _write(value: object) -> bytes:
+    """Return the JSON that `write_form` writes for a form with these fields."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return _join(value)
+
+
 def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
     """Decode a form that `write_form` wrote; fields of newer versions are ignored.
 
@@ -164,8 +172,8 @@ def _field_with_raws(name: str, field: object) -> object:
         return Raw(json.dumps(field).encode())
     if name in _RAW_MAPS and isinstance(field, Mapping):
         return {key: _raw(entry) for key, entry in field.items()}
-    if name == "effects" and isinstance(field, Mapping):  # forms of their own, too
-        return {key: Raw(json.dumps(entry).encode()) for key, entry in field.items()}
+    if name == "effects" and isinstance(field, Mapping):  # forms of their own, too, with the bytes that were written
+        return {key: Raw(_write(_with_raws(entry))) for key, entry in field.items()}
     return _with_raws(field) if name == "context" else field
 
 
