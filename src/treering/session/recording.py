@@ -319,6 +319,17 @@ def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
     return encoded
 
 
+def require_text(name: str, value: str) -> str:
+    """Return a value that must be text: no reader accepts another one, and callers are not always type-checked.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not isinstance(value, str):
+        raise UsageError(f"the {name} must be text. got={value!r}", kind=Kind.VALUE)
+    return value
+
+
 def require_storable(drafts: Sequence[Draft]) -> None:
     """Refuse drafts that could not be recorded, before they are buffered.
 

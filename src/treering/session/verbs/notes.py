@@ -8,6 +8,7 @@ from treering.errors import UsageError
 from treering.kinds import Kind
 from treering.session.creation import full_path
 from treering.session.record import record
+from treering.session.recording import require_text
 from treering.session.state import AMOUNT_MAX, is_amount
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -29,24 +30,27 @@ def note(
 
 def label(writer: Writer, target: str, text: str | None) -> Steps[None]:
     """Label a node or a checkpoint; None removes the label."""
-    yield from note(writer, "label", {"label": None if text is None else _text("label", text)}, target=target)
+    yield from note(writer, "label", {"label": None if text is None else require_text("label", text)}, target=target)
 
 
 def set_title(writer: Writer, title: str) -> Steps[None]:
     """Set the title of the session; an empty one removes it."""
-    yield from note(writer, "title", {"title": _text("title", title)})
+    yield from note(writer, "title", {"title": require_text("title", title)})
 
 
 def move(writer: Writer, *, project: str | None = None, cwd: str | None = None) -> Steps[None]:
     """Set the project or the folder of the session; the folder is made absolute. Neither identifies the session."""
-    given = {name: _text(name, value) for name, value in (("project", project), ("cwd", cwd)) if value is not None}
-    facts = {name: full_path(value) if name == "cwd" else value for name, value in given.items()}
+    facts: dict[str, object] = {}
+    if project is not None:
+        facts["project"] = require_text("project", project)
+    if cwd is not None:
+        facts["cwd"] = full_path(require_text("cwd", cwd))
     yield from note(writer, "place", facts)
 
 
 def set_status(writer: Writer, status: str) -> Steps[None]:
     """Set the status that lists show: `done`, `waiting`, or any other short word."""
-    yield from note(writer, "status", {"status": _text("status", status)})
+    yield from note(writer, "status", {"status": require_text("status", status)})
 
 
 def record_usage(
@@ -87,10 +91,3 @@ def record_extension(writer: Writer, extension: str, data: object, *, target: st
     """Record an extension's own data at a node, by default the current one. Returns the id of the note."""
     draft = Draft(type="note", kind="extension", target=target, brief={"extension": extension}, payload=data)
     return (yield from record(writer, [draft], here=target is None)).node
-
-
-def _text(name: str, value: str) -> str:
-    """Return a text for a card; lists could not read anything else, and callers are not always type-checked."""
-    if not isinstance(value, str):
-        raise UsageError(f"the {name} must be text. got={value!r}", kind=Kind.VALUE)
-    return value

@@ -20,6 +20,7 @@ from treering.journal.stream import Tape, drop_chunks, lost, read_stream
 from treering.kinds import Kind
 from treering.session.reader import Readable, Reader
 from treering.session.record import Appended, flush, record
+from treering.session.recording import require_text
 from treering.session.stream_follower import StreamFollower, is_over
 from treering.session.streams import (
     BEGIN,
@@ -66,8 +67,7 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
             stored exactly. Further errors are those of `append`.
     """
     _refuse_redaction(writer)
-    if not isinstance(role, str):
-        raise UsageError(f"the role must be text. got={role!r}", kind=Kind.VALUE)
+    require_text("role", role)
     given = fields_of(decode(encode(fields)))  # a copy: the caller may change its objects before the answer ends
     yield from flush(writer)
     new, parent = writer.replica.state.clock.new(), writer.position.node
