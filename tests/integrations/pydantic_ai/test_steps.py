@@ -286,9 +286,9 @@ async def test_the_last_status_counts_whoever_records_it(steps: str) -> None:
             tool_call_id="c", tool_name="pay", run_id="r", status=status, started_at=MOMENT + timedelta(seconds=number)
         )
         await ours[who].record_tool_effect(record)
-        await theirs.record_tool_effect(record)
-        for one in ours.values():
-            assert await one.get_tool_effect(run_id="r", tool_call_id="c") == record
+        await theirs.record_tool_effect(record)  # nothing is read in between: a read would look at what others did
+    for one in ours.values():
+        assert await one.get_tool_effect(run_id="r", tool_call_id="c") == record
     unresolved = await theirs.list_unresolved_tool_effects(run_id="r")
     for one in ours.values():
         assert await one.list_unresolved_tool_effects(run_id="r") == unresolved
