@@ -287,8 +287,10 @@ async def test_the_last_status_counts_whoever_records_it(steps: str) -> None:
         )
         await ours[who].record_tool_effect(record)
         await theirs.record_tool_effect(record)  # nothing is read in between: a read would look at what others did
+    last = await theirs.get_tool_effect(run_id="r", tool_call_id="c")
+    assert last is not None
     for one in ours.values():
-        assert await one.get_tool_effect(run_id="r", tool_call_id="c") == record
+        assert await one.get_tool_effect(run_id="r", tool_call_id="c") == last
     unresolved = await theirs.list_unresolved_tool_effects(run_id="r")
     for one in ours.values():
         assert await one.list_unresolved_tool_effects(run_id="r") == unresolved
