@@ -21,7 +21,7 @@ from treering.ids import now_ms
 from treering.maintenance.retention import choose
 from treering.session.verbs import notes
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Batch, Get, List, Put
+from treering.storage.requests import Answer, Batch, Get, List, Put, key_of
 from treering.storage.run import run
 from treering.store.info import SessionInfo
 from treering.store.place import Place
@@ -296,6 +296,32 @@ def test_one_failing_session_stops_no_other(caplog: pytest.LogCaptureFixture) ->
         ("INFO", "c"), ("WARNING", "a"), ("WARNING", "b")
     ]  # fmt: skip
     assert not [key for key in driver.snapshot() if key.startswith("sessions/c/") and "tail" not in key]
+
+
+class Odd(MemoryDriver):
+    """A store in memory that fails in an unexpected way whenever some session's tail is read."""
+
+    odd = ""
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Raise an error without a message, or answer."""
+        if self.odd and any(self.odd in key_of(request) for request in batch):
+            raise RecursionError
+        return super().execute(batch)
+
+
+def test_an_unexpected_error_keeps_its_session_and_stops_no_other() -> None:
+    """Also one without a message: the session is neither deleted nor looked at for ever."""
+    driver = Odd()
+    store = Store(Place(driver))
+    made(store, "a", "b")
+    driver.odd = "sessions/b/tail"
+    result = store.retain(OLD, now=LATER)
+    assert {row.session: (row.action, row.error) for row in result.rows} == {
+        "a": ("delete", ""), "b": ("keep", "RecursionError: ")
+    }  # fmt: skip
+    driver.odd = ""
+    assert [row.id for row in store.sessions().rows] == ["b"]
 
 
 def test_a_deletion_that_was_cut_short_is_finished() -> None:

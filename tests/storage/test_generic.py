@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,12 @@ print(answer.version)
     driver = GenericDriver(LocalFileSystem(), str(root))
     assert ask(driver, Get("n", register=True), Found) == Found(b"3", versions[2], 1)
     assert isinstance(ask_any(driver, Put("n", b"no", expect=versions[1])), ConflictError)
+
+
+def test_a_store_goes_on_when_another_program_removed_its_folder(driver: GenericDriver, root: Path) -> None:
+    """A folder that was made once may be gone when the next object is written."""
+    write_two(driver)
+    shutil.rmtree(root)
+    ask(driver, Put(KEY, FIRST, expect=ABSENT), Written)
+    ask(driver, Put("sessions/x/1", FIRST), Written)
+    assert ask(driver, Get(KEY, register=True), Found).data == FIRST

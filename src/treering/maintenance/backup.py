@@ -12,10 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnsafeStoreError, UsageError
+from treering.errors import NotFoundError, SessionDeletedError, UnsafeStoreError, UsageError
 from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel
 from treering.format.paths import namespaces_in, parcel_folder, parcel_of, prefix_of
 from treering.kinds import Kind
+from treering.maintenance import failures
 from treering.maintenance.mirror import Mirror
 from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Found, Get, Steps
@@ -88,8 +89,7 @@ def back_up(
 
 
 def _failed(row: BackedUp, error: Exception) -> BackedUp:
-    told = str(error) if isinstance(error, TreeringError | OSError) else f"{type(error).__name__}: {error}"
-    return msgspec.structs.replace(row, action="failed", error=told)
+    return msgspec.structs.replace(row, action="failed", error=failures.text_of(error))
 
 
 def _is_inside(target: Place, source: Place) -> bool:

@@ -18,6 +18,7 @@ import msgspec
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, SessionDeletedError, SessionHeldError, TreeringError
 from treering.journal.resume import Registers
+from treering.maintenance import failures
 from treering.maintenance.retention import KEEP_STATUS, Choice, Retained, RetainedRow, Retention, choose
 from treering.session.verbs.pruning import planned, prune
 from treering.storage.effects import Job, tell
@@ -100,8 +101,8 @@ class Retaining:
             return row
         except NotFoundError:
             return None
-        except (TreeringError, OSError) as error:
-            return msgspec.structs.replace(row, warning=str(error))
+        except Exception as error:  # noqa: BLE001  # whatever is wrong with one session does not stop the rest
+            return msgspec.structs.replace(row, warning=failures.text_of(error))
         self.seen[row.id] = Seen(reader.replica.view.life, reader.replica.view.tail_version, reader.replica.state.end)
         return info_of(reader.replica.state.card, self.place.prefix)
 
@@ -127,8 +128,8 @@ class Retaining:
             return msgspec.structs.replace(row, reason="another process has it open")
         except NotFoundError:
             return msgspec.structs.replace(row, reason="another process deleted it")
-        except (TreeringError, OSError) as error:
-            return msgspec.structs.replace(row, reason=f"{choice.action} failed", error=str(error))
+        except Exception as error:  # noqa: BLE001  # likewise
+            return msgspec.structs.replace(row, reason=f"{choice.action} failed", error=failures.text_of(error))
 
     def _deleted(self, row: RetainedRow, *, dry_run: bool) -> Job[RetainedRow]:
         seen = self.seen[row.session]

@@ -220,7 +220,11 @@ class GenericDriver:
         if folder and folder not in self._made:
             self._fs.makedirs(folder, exist_ok=True)
             self._made.add(folder)
-        self._fs.pipe_file(path, data)
+        try:
+            self._fs.pipe_file(path, data)
+        except FileNotFoundError:  # another program removed the folder
+            self._fs.makedirs(folder, exist_ok=True)
+            self._fs.pipe_file(path, data)
 
     def _delete(self, delete: Delete) -> Answer:
         if delete.expect is not None:
