@@ -268,7 +268,7 @@ def _question(author: Author) -> dict[str, Any]:
 
 def _shown(desk: Desk) -> list[str | None]:
     """What the program sends where its file ends."""
-    return FileOutline(desk.author.path, desk.format).shown()
+    return [name for name, _ in FileOutline(desk.author.path, desk.format).shown()]
 
 
 @pytest.mark.parametrize("name", ["kit", "omp", "operator", "pi"])
@@ -493,7 +493,7 @@ def test_a_message_that_the_program_edited_is_hidden_when_its_edit_is(tmp_path: 
     last = desk.author.leaf()
     for _ in range(2):
         export(desk.store.view(desk.session), desk.author.path, format="pi", overwrite=True)
-        assert FileOutline(desk.author.path, "pi").shown() == [last]
+        assert [name for name, _ in FileOutline(desk.author.path, "pi").shown()] == [last]
         desk.take()
     desk.store.close()
 

@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,10 @@ _AMBIGUOUS: Final = "several entries share one id or form a cycle, and the progr
 _REFUSED: Final = "it is in the file, but the program opens no file with such an entry"
 _PASSED_OVER: Final = "it is in the file, but the program skips such an entry and loses its ancestors"
 _ADDED: Final = "the session does not send them to the model there, and by its own rules the program does"
+_OTHER_FORM: Final = "by its own rules the program sends another part of them than the session"
+
+_Form: TypeAlias = tuple[str | None, str]
+"""A message of a context: its entry, and its view."""
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +51,14 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """Records that the format cannot hold."""
     same_context: bool
     """Whether the program sends the same context to the model as the session; otherwise `left_out` has the reasons."""
+
+
+class _Shown(NamedTuple):
+    """The branch of a session, and what a program should send of it."""
+
+    path: list[str]
+    """Its nodes, from the root."""
+    forms: list[_Form]
 
 
 def export(
@@ -121,7 +133,7 @@ def _check_messages(file: SessionFile, composed: Composed) -> None:
     _require("messages", composed.messages, [message.message for message in file.context(file.leaf).messages])
 
 
-def _check(view: View, file: FileOutline, composed: Composed, expected: list[str]) -> tuple[list[LeftOut], bool]:
+def _check(view: View, file: FileOutline, composed: Composed, session: _Shown) -> tuple[list[LeftOut], bool]:
     """Compare a file with its session; return what is left out, and whether the context is the same."""
     by_name = file.version > 1 and not composed.ambiguous
     if composed.entry_ids is not None and file.version > 1:
@@ -130,15 +142,33 @@ def _check(view: View, file: FileOutline, composed: Composed, expected: list[str
         # The store cuts labels to the limit of a brief; imported labels are written whole.
         labels = {name: label[: len(composed.labels.get(name, label))] for name, label in file.labels.items()}
         _require("labels", composed.labels, labels)
-    shown = [name for name in file.shown() if name not in composed.pieces]
-    left_out = [*composed.left_out, *_unread(file), *_unseen(composed, expected), *_otherwise(view, expected)]
-    same = len(shown) == len(expected) and (not by_name or shown == expected)
+    shown = [form for form in file.shown() if form[0] not in composed.pieces]
+    expected, got = [[name for name, _ in forms] for forms in (session.forms, shown)]
+    left_out = [*composed.left_out, *_unread(file), *_unseen(composed, expected)]
+    same = len(got) == len(expected) and (not by_name or got == expected)
+    sent: Iterable[str | None] = expected
     if not same and composed.ambiguous:
         left_out.append(LeftOut("parent", 1, _AMBIGUOUS, seen=True))
-    elif not same and not any(left.seen for left in composed.left_out):
-        names = [[name for name in each if name not in composed.unseen] for each in (expected, shown)]
-        _require("context", *names)
+    elif any(left.seen for left in composed.left_out):
+        pass  # the context differs, and why is told
+    elif composed.foreign and by_name and shown != session.forms:
+        _require_branch(session, composed, file.path(), got)
+        sent = [*got, *(name for name in expected if name in composed.unseen)]
+        left_out += _in_other_forms(session.forms, shown)
+        same = True
+    elif not same:
+        _require("context", *([name for name in names if name not in composed.unseen] for names in (expected, got)))
+    left_out += _otherwise(view, sent)
     return left_out, same and not any(left.seen for left in left_out)
+
+
+def _require_branch(session: _Shown, composed: Composed, on_path: set[str], sent: list[str | None]) -> None:
+    """Require that the file ends where the session does, and that what both send is of one branch, in one order."""
+    written, expected = set(composed.entry_ids or ()), [name for name, _ in session.forms]
+    _require("leaf", *([name for name in session.path if name in names][-1:] for names in (written, on_path)))
+    _require("context", [], [*{*sent}.difference(session.path, expected)])
+    both = set(sent).intersection(expected)
+    _require("order", *([name for name in names if name in both] for names in (expected, sent)))
 
 
 def _unread(file: FileOutline) -> list[LeftOut]:
@@ -157,17 +187,24 @@ def _unread(file: FileOutline) -> list[LeftOut]:
     return [LeftOut(kind, count, reason, seen) for (kind, seen), count in found.items()]
 
 
-def _unseen(composed: Composed, expected: list[str]) -> list[LeftOut]:
+def _unseen(composed: Composed, expected: list[str | None]) -> list[LeftOut]:
     """Return the messages that the program does not show, and whether the session shows them to the model."""
     found = Counter((*what, node in expected) for node, what in composed.unseen.items())
     return [LeftOut(kind, count, reason, seen) for (kind, reason, seen), count in found.items()]
 
 
-def _otherwise(view: View, expected: list[str]) -> list[LeftOut]:
+def _otherwise(view: View, sent: Iterable[str | None]) -> list[LeftOut]:
     """Count the messages that only the program sends, and those that only the session sends."""
-    here, there = {item.node for item in view.recorded_context}, set(expected)
+    here, there = {item.node for item in view.recorded_context}, set(sent)
     counts = {_MISSED: len(here - there), _ADDED: len(there - here)}
     return [LeftOut("message", count, reason, seen=True) for reason, count in counts.items() if count]
+
+
+def _in_other_forms(expected: list[_Form], sent: list[_Form]) -> list[LeftOut]:
+    """Count the messages of which the program sends more or less than the session."""
+    forms = dict(expected)
+    count = sum(1 for name, form in dict(sent).items() if forms.get(str(name), form) != form)
+    return [LeftOut("message", count, _OTHER_FORM, seen=True)] if count else []
 
 
 def _named(ids: list[str | None]) -> list[str]:
@@ -182,9 +219,10 @@ def _require(what: str, expected: object, got: object) -> None:
         )
 
 
-def _expected(reader: Readable, policy: str) -> Steps[list[str]]:
-    """Return the nodes in the context by the policy of the program, including edits."""
+def _expected(reader: Readable, policy: str) -> Steps[_Shown]:
+    """Return the branch, and its context by the policy of the program, including edits."""
     index = yield from reader.replica.index()
-    context = find_policy(policy).build(index.graph.path(reader.replica.state.tip), index.graph)
+    path = index.graph.path(reader.replica.state.tip)
+    context = find_policy(policy).build(path, index.graph)
     context = yield from reader.content.edited(Context(context.items, context.settings))
-    return [item.node for item in context.items]
+    return _Shown([row.id for row in path], [(item.node, item.view) for item in context.items])

@@ -88,13 +88,13 @@ class FileOutline:
         """Return the ids of the entries from a root to the leaf."""
         return {name for at in self._places(self._at_leaf()) if (name := self.entry_ids[at]) is not None}
 
-    def shown(self) -> list[str | None]:
-        """Return the entries whose messages are in the context at the leaf, by the program's own rules."""
+    def shown(self) -> list[tuple[str | None, str]]:
+        """Return the context at the leaf by the program's own rules: entries, each with the view of its message."""
         at = self._at_leaf()
         if at is None and self.leaf is not None and self._format.RULES.unknown == "last" and self.entry_ids:
             at = len(self.entry_ids) - 1
         context = find_policy(self._format.POLICIES[0]).build(self._nodes.path(self._places(at)), self._nodes)
-        return [self.entry_ids[self._nodes.place_of(item.node)] for item in context.items]
+        return [(self.entry_ids[self._nodes.place_of(item.node)], item.view) for item in context.items]
 
     def _at_leaf(self) -> int | None:
         return self._nodes.index.get(self.leaf) if self.leaf is not None else None

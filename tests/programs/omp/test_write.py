@@ -123,7 +123,7 @@ class TestContinued:
         session.append({"role": "assistant", "content": None, "tool_calls": calls})
         file, done = exported(store, tmp_path)
         assert len(messages(file)) == 3
-        assert [(left.kind, left.count, left.seen) for left in done.left_out] == [("tool_call", 1, True)]
+        assert [(left.kind, left.count, left.seen) for left in done.left_out] == [("message", 1, True)]
         assert not done.same_context
 
     def test_branch(self, session: Session, store: Store, tmp_path: Path) -> None:

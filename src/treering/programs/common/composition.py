@@ -150,6 +150,7 @@ class _Composer:
                 name for name in self._ids if name is not None and name.rpartition(PIECE)[0] in self._first
             ),
             unseen=self._unseen,
+            foreign=bool(self._nodes_here or self._amended),
             ambiguous=ambiguous,
         )
 

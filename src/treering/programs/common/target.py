@@ -45,6 +45,9 @@ class Composed(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that the program does not show: their kinds, and the reasons."""
     messages: list[object] | None = None
     """The context at the leaf; None if it follows from the entries."""
+    foreign: bool = False
+    """Whether messages are not from a file of the program, or were changed since. Only the file has the facts by which
+    the program chooses which of them it sends."""
     ambiguous: bool = False
     """Whether several entries share one id, or form a cycle, as in the imported file: the program may then resolve
     paths differently from the session."""

@@ -11,7 +11,6 @@ import msgspec
 
 from treering.api.view import View
 from treering.format.values import Fields, fields_of
-from treering.programs.common.blocks import text_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.entry import SLOT, as_bytes
 from treering.programs.common.stored import header_in, stored_drafts
@@ -26,7 +25,6 @@ from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
 FORMAT: Final = "omp"
-_FAILED: Final = frozenset({"error", "aborted"})
 _KNOWN: Final = frozenset({"archive", "credential_pin", "reset_boundary", "session_init", "ttsr_injection"})
 """Kinds that are also types of oh-my-pi's entries, which need no translation."""
 
@@ -66,9 +64,6 @@ class _Omp:
     def __init__(self) -> None:
         self.parts: dict[str, bytes] = {}
         """Images by file name."""
-        self._calls: set[str] = set()
-        self._answered: set[str] = set()
-        self._failed: set[str | None] = set()
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; the header of a fork names its parent."""
@@ -88,10 +83,7 @@ class _Omp:
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
         """Return the draft that oh-my-pi's importer would have made of a record."""
         adapt = _ADAPTED.get(draft.kind, adapted_for_pi if draft.kind not in _KNOWN else _as_it_is)
-        made = adapt(draft, _as_two(settings))
-        if made is not None and made.kind == "message":
-            self._look_at(made)
-        return made
+        return adapt(draft, _as_two(settings))
 
     def apart(self, message: Fields) -> list[Fields]:
         """Split a message so that each result is a message, as in pi."""
@@ -106,30 +98,9 @@ class _Omp:
         """Return None: oh-my-pi cannot hide a message."""
         return None
 
-    def _look_at(self, made: Draft) -> None:
-        """Note the calls and results of messages recorded in Treering: oh-my-pi sends them only in pairs."""
-        fields = fields_of(made.payload)
-        content = fields.get("content")
-        blocks = content if isinstance(content, list) else []
-        if text_of(fields.get("stopReason")) in _FAILED:
-            self._failed.add(made.id)
-        if fields.get("role") == "toolResult":
-            self._answered.add(text_of(fields.get("toolCallId")))
-        elif fields.get("role") == "assistant":
-            self._calls |= {
-                text_of(block.get("id"))
-                for block in blocks
-                if isinstance(block, dict) and block.get("type") == "toolCall"
-            }
-
     def not_sent(self) -> list[LeftOut]:
-        """Return the messages in the file that the session shows to the model and oh-my-pi does not send."""
-        alone = len(self._calls ^ self._answered)
-        counts = {
-            "tool_call": (alone, "the program sends calls and results only in pairs"),
-            "failed_turn": (len(self._failed), "the program does not send turns that failed"),
-        }
-        return [LeftOut(kind, count, reason, seen=True) for kind, (count, reason) in counts.items() if count]
+        """Return nothing: which calls and turns oh-my-pi does not send follows from its policy for the written file."""
+        return []
 
 
 def _as_two(settings: Mapping[str, object]) -> Mapping[str, object]:
