@@ -69,3 +69,23 @@ def test_a_header_without_an_id_gets_one_when_the_session_goes_on(
     assert (importer.load(author.path).session, len(store.view("named").nodes())) == ("named", 4)
     export(store.view("named"), tmp_path / "again.jsonl", format=name)
     assert (tmp_path / "again.jsonl").read_bytes() == author.path.read_bytes()
+
+
+@pytest.mark.parametrize("version", [0, -1, "", [], 1.5])
+@pytest.mark.parametrize("name", ["omp", "pi"])
+def test_a_header_of_no_known_version_is_renewed_when_the_session_goes_on(
+    name: str, version: Any, store: Store, tmp_path: Path
+) -> None:
+    """The program would give the entries other ids and parents otherwise, as those of a file without ids."""
+    author = AUTHORS[name](tmp_path / "odd.jsonl", Random(name))
+    author.header |= {"version": version}
+    author.astray = 0
+    author.begin()
+    author.write("message", "message", "message")
+    taken = FileImporter(store).load(author.path)
+    nodes = [node.id for node in store.view(taken.session).nodes() if node.kind == "message"]
+    with store.session(taken.session) as session:
+        session.checkout(nodes[0])
+    done = export(store.view(taken.session), tmp_path / "on.jsonl", format=name)
+    assert (done.left_out, done.same_context) == ([], True)
+    assert header(tmp_path / "on.jsonl")["version"] == 3

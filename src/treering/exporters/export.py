@@ -35,7 +35,7 @@ _AMBIGUOUS: Final = "several entries share one id or form a cycle, and the progr
 _REFUSED: Final = "it is in the file, but the program opens no file with such an entry"
 _PASSED_OVER: Final = "it is in the file, but the program skips such an entry and loses its ancestors"
 _ADDED: Final = "the session does not send them to the model there, and by its own rules the program does"
-_OTHER_FORM: Final = "by its own rules the program sends another part of them than the session"
+_CUT: Final = "the session and, by its own rules, the program leave out different parts of them"
 
 _Form: TypeAlias = tuple[str | None, str]
 """A message of a context: its entry, and its view."""
@@ -154,7 +154,7 @@ def _check(view: View, file: FileOutline, composed: Composed, session: _Shown) -
     elif composed.foreign and by_name and shown != session.forms:
         _require_branch(session, composed, file.path(), got)
         sent = [*got, *(name for name in expected if name in composed.unseen)]
-        left_out += _in_other_forms(session.forms, shown)
+        left_out += _cut(session.forms, shown, file.rules.cuts)
         same = True
     elif not same:
         _require("context", *([name for name in names if name not in composed.unseen] for names in (expected, got)))
@@ -200,11 +200,13 @@ def _otherwise(view: View, sent: Iterable[str | None]) -> list[LeftOut]:
     return [LeftOut("message", count, reason, seen=True) for reason, count in counts.items() if count]
 
 
-def _in_other_forms(expected: list[_Form], sent: list[_Form]) -> list[LeftOut]:
-    """Count the messages of which the program sends more or less than the session."""
-    forms = dict(expected)
-    count = sum(1 for name, form in dict(sent).items() if forms.get(str(name), form) != form)
-    return [LeftOut("message", count, _OTHER_FORM, seen=True)] if count else []
+def _cut(expected: list[_Form], sent: list[_Form], cuts: frozenset[str]) -> list[LeftOut]:
+    """Count the messages of which both send something, but not the same parts."""
+    here, there = (
+        {name: view if view.partition(":")[0] in cuts else "" for name, view in each} for each in (expected, sent)
+    )
+    count = sum(here[name] != there[name] for name in here.keys() & there.keys())
+    return [LeftOut("message", count, _CUT, seen=True)] if count else []
 
 
 def _named(ids: list[str | None]) -> list[str]:

@@ -119,7 +119,7 @@ class _Composer:
         self._newest: str | None = None
         """The node taken last."""
         self._unseen: dict[str, tuple[str, str]] = {}
-        self._old = 0  # version of the file that was imported last; 0 if there was none
+        self._old: int | None = None  # version of the file that was imported last; None if there was none
         # Whether the imported entries from here on had ids; an entry without an id follows the entry before it.
         self._has_ids = True
         self._went_on = False
@@ -213,12 +213,16 @@ class _Composer:
     @property
     def _renews(self) -> bool:
         """Whether the file has an old version and must get the newest, since its program would rewrite it otherwise."""
-        return 0 < self._old < self._target.VERSION and (self._changed or self._forked)
+        return self._is_older(self._target.VERSION) and (self._changed or self._forked)
+
+    def _is_older(self, version: int) -> bool:
+        """Whether a file was imported that has an older version than this one."""
+        return self._old is not None and self._old < version
 
     @property
     def _numbers_anew(self) -> bool:
         """Whether the file had no ids and needs them now."""
-        return self._renews and self._old < _WITH_IDS
+        return self._renews and self._is_older(_WITH_IDS)
 
     @property
     def _is_mended(self) -> bool:
@@ -366,7 +370,8 @@ class _Composer:
         self._held.clear()
         name, own = draft.id or "", own_id(draft)
         above = self._last if follows else self._meant.get(parent or "", parent)
-        anew = self._numbers_anew or (follows and self._old >= _WITH_IDS)  # the latter also after an earlier export
+        had_ids = self._old is not None and self._old >= _WITH_IDS
+        anew = self._numbers_anew or (follows and had_ids)  # the latter also after an earlier export
         if follows:
             parent = above if anew else (draft.links or {}).get("source_parent")
         named = (draft.links or {}).get("source_parent")

@@ -50,5 +50,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     refuses: bool = False
     """Whether the program opens no file with an entry that it does not accept; otherwise it skips that entry, and loses
     the entry's ancestors."""
+    cuts: frozenset[str] = frozenset()
+    """Views that leave out parts of a message."""
     active_by_all: bool = False
     """Whether any entry counts as activity; otherwise only messages of users and assistants."""

@@ -32,13 +32,13 @@ from treering.programs.common.times import read_time
 from treering.programs.omp.blobs import Load, externalise, find_folder, has_reference, loader, resolve
 from treering.programs.omp.policy import DIGEST_CHARACTERS
 from treering.programs.omp.title_slot import TitleSlot, title_slot_of
-from treering.programs.omp.views import NOTEBOOK, is_rehydrated, native_of, replay_of
+from treering.programs.omp.views import NOTEBOOK, STRIPPED, is_rehydrated, native_of, replay_of
 from treering.programs.pi import read as pi
 from treering.transcript.node import Draft
 
 NAME: Final = "omp"
 POLICIES: Final = ("omp", "omp-transcript")
-RULES: Final = Rules(moment=read_time, title=None, needs_id=True)
+RULES: Final = Rules(moment=read_time, title=None, needs_id=True, cuts=frozenset({STRIPPED}))
 
 CALLS_CHARACTERS_MAX: Final = 320
 """The most characters of a brief for digests of a message's calls. With more than 35 calls each digest is shorter."""
