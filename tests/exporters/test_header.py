@@ -78,7 +78,7 @@ def test_a_header_of_no_known_version_is_renewed_when_the_session_goes_on(
 ) -> None:
     """The program would give the entries other ids and parents otherwise, as those of a file without ids."""
     author = AUTHORS[name](tmp_path / "odd.jsonl", Random(name))
-    author.header |= {"version": version}
+    author.header = author.header | {"version": version}  # not in place: all authors share it
     author.astray = 0
     author.begin()
     author.write("message", "message", "message")
