@@ -58,6 +58,17 @@ def test_what_is_extended_is_what_is_built(name: str, path: list[Skeleton]) -> N
         context = built
 
 
+def test_an_edit_before_its_compaction_is_ignored() -> None:
+    """Also where the compaction keeps messages from before the edit, whether the context is extended or built."""
+    path = [message("u"), skeleton("e", "context_edit", target="c", edit="amend"), message("v")]
+    compaction = skeleton("c", "compaction", kept="u")
+    policy = find_policy("pi-1.5")
+    expected = [("c", "pi.compaction@1"), ("u", ""), ("v", "")]
+    for context in (policy.extend(policy.build(path), compaction), policy.build([*path, compaction])):
+        assert context is not None
+        assert [(item.node, item.view) for item in context.items] == expected
+
+
 def shown(name: str, *path: Skeleton) -> list[tuple[str, str]]:
     """Node and view of what a policy shows."""
     return [(item.node, item.view) for item in find_policy(name).build(path).items]

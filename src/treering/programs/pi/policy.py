@@ -84,8 +84,11 @@ class Pi15(Pi):
         return (Item(skeleton.id, CHECKPOINT), *summary) if read_brief(skeleton).get("system") else summary
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
-        """Return the kept nodes, without system messages: the current one comes before the summary."""
-        return [row for row in super().kept(path, latest, recorded) if row.kind != "message" or row.role != "system"]
+        """Return the kept nodes, without system messages: the current one comes before the summary.
+
+        Edits of the compaction itself are left out, too: they stand before their target.
+        """
+        return [row for row in super().kept(path, latest, recorded) if not _is_gone(row, path[latest])]
 
     def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
         """Return the items of a node."""
@@ -111,6 +114,12 @@ class Pi15(Pi):
             if brief and places.get(str(brief.get("target")), -1) < place:
                 edits[brief.get("target")] = row.id, brief
         return tuple(new for item in items for new in _edited(item, *edits.get(item.node, ("", {}))))
+
+
+def _is_gone(row: Skeleton, compaction: Skeleton) -> bool:
+    if row.kind == "context_edit":
+        return read_brief(row).get("target") == compaction.id
+    return row.kind == "message" and row.role == "system"
 
 
 def _edited(item: Item, edit: str, brief: dict[str, object]) -> tuple[Item, ...]:
