@@ -21,8 +21,11 @@ WAIT_SECONDS = 30  # until something is seen; a busy machine takes some
 
 
 def installed() -> tuple[str, str] | None:
-    """Where Chromium and its driver are; None if one of them is missing."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    """Where Chromium and its driver are; None if one of them is missing.
+
+    The build without windows has the same engine, and takes two thirds of the processor time.
+    """
+    chromium, driver = shutil.which("chromium-headless-shell") or shutil.which("chromium"), shutil.which("chromedriver")
     return (chromium, driver) if chromium and driver else None
 
 
