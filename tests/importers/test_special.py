@@ -184,6 +184,7 @@ def _findings(path: Path) -> list[str]:
     return [finding.kind for finding in diagnose(path).findings]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("task", "expected"),
     [(_refusal, "format"), (_refusal_by_pi, "format"), (is_foreign, False), (_findings, ["empty"])],

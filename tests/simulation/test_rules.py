@@ -18,7 +18,7 @@ from tests.simulation.rules import PAGE, RULES, Rule, stated_rules
 from tests.simulation.schedule import KINDS, run_schedule
 
 MARKS = find_marks(PACKAGE)
-SCHEDULES = few(25, whole=60)  # schedules of each kind; `make simulate` runs 20,000 and more
+SCHEDULES = few(10, whole=60)  # schedules of each kind; `make simulate` runs 20,000 and more
 
 
 def test_every_rule_has_a_mutant_and_stands_on_the_page() -> None:

@@ -121,6 +121,7 @@ class Planned(MessagesState):
     turn: int
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", [10, 5_000])
 def test_a_value_set_long_ago_takes_no_more_waits(plan: int) -> None:
     """Few full records repeat it, so most checkpoints need the first one's record, too."""
