@@ -227,3 +227,26 @@ def test_a_pipe_is_not_replaced_by_a_file(recorded: Recorded, tmp_path: Path, fo
     assert pipe.is_fifo()
     recorded.program("export", "tea", "--format", format_, "--out", link)
     assert (link.is_symlink(), file.stat().st_size > 0) == (True, True)
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_standard_streams_may_be_closed(recorded: Recorded, closed: str) -> None:
+    """A command does its work, says its exit code, and no file of the store becomes its output."""
+    for arguments, code in (("ls", 0), ("show nothing", 3)):
+        command = f'"$@" {arguments} {closed}'
+        shell = ["sh", "-c", command, "sh", *recorded.program.command()]
+        done = subprocess.run(shell, env=environment(), capture_output=True, text=True, check=False)
+        assert (done.returncode, "unexpected" in done.stderr) == (code, False), done.stderr
+        assert bool(done.stdout) is (code == 0 and "1" not in closed)
+
+
+def test_a_working_folder_that_is_gone(recorded: Recorded) -> None:
+    """A command that needs it says so; one that does not runs."""
+    gone = recorded.program.store.parent / "gone"
+    for target, code in ((str(recorded.program.store), 0), ("relative", 1)):
+        gone.mkdir()
+        command = [sys.executable, "-m", "treering", "--store", target, "ls"]
+        shell = ["sh", "-c", f'rmdir "{gone}"; exec "$@"', "sh", *command]
+        done = subprocess.run(shell, env=environment(), cwd=gone, capture_output=True, text=True, check=False)
+        told = "treering: the working folder does not exist any more; change to another one\n"
+        assert (done.returncode, done.stderr) == (code, told if code else "")

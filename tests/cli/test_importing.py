@@ -294,3 +294,9 @@ def test_continue_where_a_terminal_noted_a_session_of_another_program(
     os.utime(path, (os.stat(path).st_mtime + 90,) * 2)
     found = program.json("continue", "--cwd", tmp_path, "--dry-run")
     assert (found["session"], found["file"]["breadcrumb"]) == (None, True)
+
+
+def test_an_address_with_nothing_below_it(program: Program) -> None:
+    """It may be misspelt: in a bucket there is no empty folder."""
+    done = program("import", "memory://nothing-is-here", code=3)
+    assert "there are no sessions below this address. path='memory://nothing-is-here'" in done.err

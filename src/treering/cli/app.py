@@ -59,6 +59,7 @@ class App(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command, and exit with its exit code."""
+        _open_closed_streams()
         settings = Settings()
         sys.exit(self._run(settings, *args, **{"prog_name": "treering", **extra, "standalone_mode": False}))
 
@@ -86,6 +87,13 @@ class App(click.Group):
             # Otherwise the interpreter would try to write the buffer at exit, and print an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise _ReaderGoneError from error
+
+
+def _open_closed_streams() -> None:
+    """Open standard streams that the caller closed: a file of the store would get their number otherwise."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their numbers
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for the whole process
 
 
 class _ReaderGoneError(Exception):

@@ -72,6 +72,8 @@ def line_of(error: Exception) -> str:
     """Return the line to print for an error: the problem, its place, and the remedy."""
     if isinstance(error, click.ClickException):
         return one_line(error.format_message())
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as `os.getcwd` raises it
+        return "the working folder does not exist any more; change to another one"
     if not isinstance(error, TreeringError):
         line = one_line(f"{type(error).__name__}: {error}")
         return line if isinstance(error, OSError) else f"unexpected: {line}; --debug shows where it came from"

@@ -14,7 +14,7 @@ from treering.cli import exits
 from treering.cli.output import Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
-from treering.errors import ConflictError, TreeringError, UsageError
+from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
 from treering.importers.discovery import ENDINGS, find_sessions
 from treering.importers.file_importer import FileImporter, ImportResult
 from treering.importers.origin import stat_of
@@ -118,6 +118,8 @@ def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File
             raise click.UsageError("a path is empty")
         try:
             found = sorted(find_sessions(path, format_name), key=lambda each: stat_of(each)[1])
+            if is_url(path) and not found:  # a bucket has no empty folders, so this one may be misspelt
+                raise NotFoundError(f"there are no sessions below this address. path={path!r}", kind=Kind.FILE)
         except TreeringError as error:
             files.append(_failed(path, error))
             continue

@@ -49,7 +49,10 @@ class Settings:
     @property
     def missing_folder(self) -> str | None:
         """The folder of the store, if it does not exist; None for a store elsewhere."""
-        folder = location_of(self.target)
+        try:
+            folder = location_of(self.target)
+        except OSError:  # the path is relative, and the working folder is gone
+            return None
         return folder if os.path.isabs(folder) and not os.path.exists(folder) else None
 
     def elsewhere(self, target: str, namespace: Sequence[str]) -> Place:
