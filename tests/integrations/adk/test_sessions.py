@@ -159,6 +159,21 @@ async def test_any_event_can_be_kept(backend: Backend) -> None:
     assert found.events[1].content is None
 
 
+async def test_text_that_utf_8_cannot_hold(backend: Backend) -> None:
+    """The transcript has it as it was said; ADK, whose JSON is UTF-8, gets U+FFFD. Bytes of the state become text."""
+    first, second = services(backend)
+    session = await new(first, state={"b": bytes([255])})
+    await first.append_event(session, said("half \ud83d", state={"s": "\ud83d", "b": bytes([255, 0])}))
+    (event,) = (await got(second)).events
+    assert event.content is not None
+    assert event.content.parts is not None
+    assert event.content.parts[0].text == "half \ufffd"
+    view = backend.store().namespace("shop").namespace("ann").view("talk")
+    assert view.get(view.history().rows[0].node.id).payload["parts"][0]["text"] == "half \ud83d"
+    await first.append_event(await got(first), said("goes on"))
+    assert [each.author for each in (await got(second)).events] == ["user", "user"]
+
+
 async def test_the_transcript_knows_what_was_said(backend: Backend) -> None:
     """Pages, roles, calls and sums, without ADK; a text that was erased is gone from the session."""
     (service,) = services(backend, 1)

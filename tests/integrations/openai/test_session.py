@@ -50,6 +50,15 @@ def texts(items: Any) -> list[str]:
 # histories
 
 
+@pytest.mark.parametrize("item", ["text", None, ["role", "user"]])
+async def test_what_is_no_item_is_refused(backend: Backend, item: Any) -> None:
+    """With its type, and nothing is recorded of the items beside it."""
+    (session,) = opened(backend, 1)
+    with pytest.raises(UsageError, match=f"an item is no mapping. type='?{type(item).__name__}"):
+        await session.add_items([*said("a"), item])
+    assert await session.get_items() == []
+
+
 async def test_items_come_back_as_they_were(anywhere: Backend) -> None:
     """Whatever has a role or none, in the order in which it was added, also in another process."""
     items: Any = [

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from google.adk.events.event import Event
 from google.adk.sessions.state import State
 from google.genai import types
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from treering.errors import UsageError
@@ -71,7 +72,7 @@ class Scoped(NamedTuple):
 
 def new_event(event: Event) -> NewEvent:
     """Encode an event; the caller may change the event afterwards."""
-    fields: dict[str, Any] = json.loads(event.model_dump_json(exclude_none=True))
+    fields = _dumped(event)
     said: dict[str, Any] = {}
     if event.content is not None and event.content.parts:
         said = parts_of(event.content)
@@ -90,12 +91,12 @@ def event_of(payload: object) -> Event:
         text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False, default=str)
         return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
     content = {name: payload[name] for name in _CONTENT if name in payload}
-    return Event.model_validate_json(json.dumps(fields | ({"content": content} if content else {})))
+    return Event.model_validate_json(_json_of(fields | ({"content": content} if content else {})))
 
 
 def parts_of(content: types.Content) -> dict[str, Any]:
     """Return the stored form of a content: its role and its parts."""
-    fields: dict[str, Any] = json.loads(content.model_dump_json(exclude_none=True))
+    fields = _dumped(content)
     for part in fields.get("parts", ()):
         if "inline_data" in part and "data" in part["inline_data"]:
             part["inline_data"]["data"] = part["inline_data"]["data"].translate(_STANDARD)
@@ -104,7 +105,7 @@ def parts_of(content: types.Content) -> dict[str, Any]:
 
 def content_of(payload: Mapping[str, Any]) -> types.Content:
     """Return the content in a payload."""
-    return types.Content.model_validate_json(json.dumps({name: payload[name] for name in _CONTENT if name in payload}))
+    return types.Content.model_validate_json(_json_of({name: payload[name] for name in _CONTENT if name in payload}))
 
 
 def rest_of(payload: object) -> Mapping[str, Any]:
@@ -148,10 +149,25 @@ def as_json(state: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         found = to_jsonable_python(dict(state))
-    except PydanticSerializationError:
+    except (PydanticSerializationError, UnicodeDecodeError):
         logger.warning("Some values of the state have no form in JSON; their texts are stored", exc_info=True)
-        found = to_jsonable_python(dict(state), serialize_unknown=True)
+        found = to_jsonable_python(dict(state), serialize_unknown=True, bytes_mode="base64")
     return {str(key): value for key, value in found.items()}
+
+
+def _dumped(model: BaseModel) -> dict[str, Any]:
+    """Return a model as JSON values."""
+    try:
+        found: dict[str, Any] = json.loads(model.model_dump_json(exclude_none=True))
+    except PydanticSerializationError:  # half of a surrogate pair, which a payload can hold and UTF-8 cannot
+        found = model.model_dump(mode="json", exclude_none=True)
+    return found
+
+
+def _json_of(fields: dict[str, Any]) -> str:
+    """Return JSON that pydantic reads: U+FFFD stands for each half of a surrogate pair."""
+    text = json.dumps(fields, ensure_ascii=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _storable(payload: dict[str, Any]) -> dict[str, Any]:

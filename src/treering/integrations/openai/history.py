@@ -33,7 +33,17 @@ _RESULT: Final = "_output"
 
 
 def draft_of(item: Mapping[str, Any]) -> Draft:
-    """Return the draft of an item's node. Calls and reasoning have no role of their own and get the model's."""
+    """Return the draft of an item's node. Calls and reasoning have no role of their own and get the model's.
+
+    Raises:
+        UsageError: The item is no mapping.
+    """
+    if not isinstance(item, Mapping):
+        raise UsageError(
+            f"an item is no mapping. type={type(item).__name__}",
+            kind=Kind.VALUE,
+            remedy="pass items as the SDK has them",
+        )
     role, kind = item.get("role"), item.get("type")
     if not isinstance(role, str):
         role = "tool" if isinstance(kind, str) and kind.endswith(_RESULT) else "assistant"
