@@ -385,3 +385,28 @@ def test_what_a_seal_of_a_full_tail_read_was_shown_to_nobody(monkeypatch: pytest
     assert session.head == "main-2"
     view = Store(Place(memory)).view("s")
     assert (view.head, view.state) == ("main", {"n": 5})
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_an_exclusive_handle_beside_the_current_head_stays_on_its_own(*, flushes: bool) -> None:
+    """It got there by an append that had no answer and was there already at the refresh; then a second one is lost."""
+    bucket = Unreliable()
+    session = bucket.store.session("s")
+    bucket.plan.arm(Fault.AFTER, tail_write, after=1)  # the first one looks for a tombstone
+    with pytest.raises(UnavailableError):
+        session.append("mine")
+    session._holds.pop().release()  # no bucket has locks
+    with bucket.sound.session("s", shared=True, create=False) as other:
+        other.commit(["theirs"], state={"n": 1})
+    session.refresh()
+    session.commit(["beside"], state={"n": 2})
+    assert (session.head, says(session)) == ("main-2", ["mine", "beside"])
+    bucket.fails(Fault.BEFORE, lambda: session.append("lost"))
+    if flushes:
+        session.flush()
+    else:
+        session.append("more")
+    assert says(session)[:2] == ["mine", "beside"]
+    assert (session.head, session.state) == ("main-2", {"n": 2})
+    assert says(bucket.sound.view("s")) == ["mine", "theirs"]
+    assert bucket.sound.verify("s") == []

@@ -809,6 +809,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         ),
     ),
     Rule(
+        "stay-on-own-head",
+        "A writer that stands on another head than the session's current one does not move to the current one because "
+        "of what a call read.",
+        value("True"),
+        test=("tests/session/test_rare_meetings.py::test_an_exclusive_handle_beside_the_current_head_stays_on_its_own"),
+    ),
+    Rule(
         "own-is-not-common",
         "A writer makes latest from the fold that is common to all writers, not from an older checkpoint of its "
         "own position.",

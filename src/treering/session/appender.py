@@ -317,7 +317,9 @@ class Appender:
         """
         landed, state = isinstance(outcome, journal.append.Landed), self._replica.state
         moved = landed and planned.moved
-        stood = moved or state.heads.heads.get(self._position.head) == self._position.node
+        # A handle may stand on another head than the current one, and then nobody moved it.
+        follows = self._position.head == state.head  # rule: stay-on-own-head
+        stood = follows and state.heads.heads.get(self._position.head) == self._position.node
         newest = state.checkpoint
         if moved and self._options.shared:
             state.follow = planned.head
