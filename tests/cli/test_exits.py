@@ -87,12 +87,12 @@ def test_debug(program: Program) -> None:
     assert done.code == 3
 
 
-def test_failures_that_are_not_ours(recorded: Recorded) -> None:
+def test_failures_that_are_not_ours(recorded: Recorded, tmp_path: Path) -> None:
     """A file that cannot be written is reported like everything else."""
-    done = recorded.program.process("export", "tea", "--out", "/dev/full/x")
+    done = recorded.program.process("export", "tea", "--out", tmp_path / ("x" * 300))
     assert done.code == 1
     assert "Traceback" not in done.err
-    assert "/dev/full" in done.err
+    assert "xxx" in done.err
 
 
 def test_full_disk(recorded: Recorded) -> None:
@@ -227,6 +227,22 @@ def test_a_pipe_is_not_replaced_by_a_file(recorded: Recorded, tmp_path: Path, fo
     assert pipe.is_fifo()
     recorded.program("export", "tea", "--format", format_, "--out", link)
     assert (link.is_symlink(), file.stat().st_size > 0) == (True, True)
+
+
+@pytest.mark.parametrize("format_", ["html", "jsonl", "markdown", "pi"])
+def test_a_file_that_cannot_be_made(recorded: Recorded, tmp_path: Path, format_: str) -> None:
+    """A folder is not replaced, one that is missing is not made, and a file is replaced on demand only."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    for name, code, said, forced in (
+        ("folder", 2, "this is a folder", ["--force"]),
+        ("none/file", 3, "there is no such folder", ["--force"]),
+        ("file", 2, "pass --force to replace it", []),
+    ):
+        done = recorded.program("export", "tea", "--format", format_, "--out", tmp_path / name, *forced, code=code)
+        assert said in done.err
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "store") == ["file", "folder"]
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])

@@ -115,7 +115,7 @@ def test_export_to_a_file(recorded: Recorded, tmp_path: Path) -> None:
     assert target.read_text() == "mine"
     recorded.program("export", "tea", "--out", target, "--force")
     assert target.read_bytes() == b"".join(recorded.store.view("tea").lines())
-    recorded.program("export", "tea", "--out", tmp_path / "none" / "out.jsonl", code=1)
+    recorded.program("export", "tea", "--out", tmp_path / "none" / "out.jsonl", code=3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "store"]
 
 

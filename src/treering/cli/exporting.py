@@ -85,6 +85,7 @@ def _export_file(view: View, target: str | None, form: str, *, force: bool) -> N
     """Write a file of another program, and print what the file leaves out."""
     if target is None:
         raise click.UsageError(f"--format {form} goes with --out or --install")
+    _require_free(regular(Path(target)), force=force)
     done = export_file(view, target, format=form, overwrite=force)
     out = Output()
     for left in done.left_out:
@@ -100,11 +101,15 @@ def _markdown(view: View, node: str | None) -> Iterator[bytes]:
 
 def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
     target = regular(target)
+    _require_free(target, force=force)
+    write_atomically(target, parts)
+
+
+def _require_free(target: Path, *, force: bool) -> None:
     if target.exists() and not force:
         raise UsageError(
             f"file exists already. path={str(target)!r}", kind=Kind.FILE, remedy="pass --force to replace it"
         )
-    write_atomically(target, parts)
 
 
 @click.command()

@@ -79,6 +79,8 @@ def import_(
     settings, out = context.ensure_object(Settings), Output()
     store = settings.open()
     files = _files(paths, format_name)
+    if name == "":  # as an unset variable of a shell; it would mean the id in the file
+        raise click.UsageError("--name is empty")
     if name is not None and len(files) > 1:
         raise click.UsageError("--name goes with a single file")
     importer = FileImporter(store, project=project, policy=policy)

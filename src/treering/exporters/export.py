@@ -78,6 +78,7 @@ def export(
 
     Raises:
         UsageError: The file exists, or is no regular file, or there is no exporter for the format.
+        NotFoundError: Its folder does not exist.
         CorruptError: The file differs from the session and was removed; please report this.
     """
     place, exporter = regular(Path(path)), find_exporter(format)

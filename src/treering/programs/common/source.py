@@ -208,11 +208,17 @@ def regular(path: Path) -> Path:
     """Return the file that a path leads to through links, for writing; there may be none yet.
 
     Raises:
-        UsageError: It is a device, a pipe or a socket, which a file would replace.
+        UsageError: It is a folder, or a device, a pipe or a socket, which a file would replace.
+        NotFoundError: Its folder does not exist.
     """
     place = Path(os.path.realpath(path))
     if is_special(place):
         raise UsageError(f"this is no regular file. path={str(path)!r}", kind=Kind.FILE, remedy="name another file")
+    if place.is_dir():
+        raise UsageError(f"this is a folder. path={str(path)!r}", kind=Kind.FILE, remedy="name a file in it")
+    if not place.parent.is_dir():
+        folder = str(place.parent)
+        raise NotFoundError(f"there is no such folder. path={folder!r}", kind=Kind.FILE, remedy="make it first")
     return place
 
 
