@@ -389,24 +389,50 @@ def test_what_a_seal_of_a_full_tail_read_was_shown_to_nobody(monkeypatch: pytest
 
 @pytest.mark.parametrize("flushes", [False, True])
 def test_an_exclusive_handle_beside_the_current_head_stays_on_its_own(*, flushes: bool) -> None:
-    """It got there by an append that had no answer and was there already at the refresh; then a second one is lost."""
+    """It got there by a branch that had no answer and was there already, while another writer went back to `main`."""
     bucket = Unreliable()
     session = bucket.store.session("s")
-    bucket.plan.arm(Fault.AFTER, tail_write, after=1)  # the first one looks for a tombstone
+    session.append("one")
+    bucket.plan.arm(Fault.AFTER, tail_write)
     with pytest.raises(UnavailableError):
-        session.append("mine")
+        session.branch("side")
     session._holds.pop().release()  # no bucket has locks
     with bucket.sound.session("s", shared=True, create=False) as other:
+        other.switch("main")
         other.commit(["theirs"], state={"n": 1})
     session.refresh()
-    session.commit(["beside"], state={"n": 2})
-    assert (session.head, says(session)) == ("main-2", ["mine", "beside"])
+    session.commit(["mine"], state={"n": 2})
+    assert (session.head, says(session)) == ("side", ["one", "mine"])
     bucket.fails(Fault.BEFORE, lambda: session.append("lost"))
     if flushes:
         session.flush()
     else:
         session.append("more")
-    assert says(session)[:2] == ["mine", "beside"]
-    assert (session.head, session.state) == ("main-2", {"n": 2})
-    assert says(bucket.sound.view("s")) == ["mine", "theirs"]
+    assert says(session)[:2] == ["one", "mine"]
+    assert (session.head, session.state) == ("side", {"n": 2})
+    assert says(bucket.sound.view("s")) == ["one", "theirs"]
+    assert bucket.sound.verify("s") == []
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_handle_goes_on_from_what_a_refresh_showed(*, shared: bool) -> None:
+    """Its append had no answer and was there already, as was what another writer added to it."""
+    bucket = Unreliable()
+    session = bucket.store.session("s", shared=shared)
+    session.commit(["one"], state={"n": 0})
+    bucket.plan.arm(Fault.AFTER, tail_write)
+    with pytest.raises(UnavailableError):
+        session.commit(["mine"], state={"n": 1})
+    if not shared:
+        session._holds.pop().release()  # no bucket has locks
+    with bucket.sound.session("s", shared=True, create=False) as other:
+        other.commit(["theirs"], state={"n": 2})
+    session.refresh()
+    assert (says(session), session.state) == (["one", "mine", "theirs"], {"n": 2})
+    session.flush()
+    assert (says(session), session.state) == (["one", "mine", "theirs"], {"n": 2})
+    session.commit(["more"], state={"n": 3})
+    assert session.head == "main"
+    view = bucket.sound.view("s")
+    assert (says(view), view.state) == (["one", "mine", "theirs", "more"], {"n": 3})
     assert bucket.sound.verify("s") == []

@@ -739,7 +739,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
     Rule(
         "late-move",
         "When an append that moves its handle turns out later to have succeeded, the handle moves to the node and the "
-        "checkpoint of its plan.",
+        "checkpoint of its plan, unless `refresh-is-newer` says otherwise.",
         without(),
         LAPTOP,
         test="tests/session/test_shared_races.py",
@@ -814,6 +814,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "of what a call read.",
         value("True"),
         test=("tests/session/test_rare_meetings.py::test_an_exclusive_handle_beside_the_current_head_stays_on_its_own"),
+    ),
+    Rule(
+        "refresh-is-newer",
+        "A writer that was refreshed goes on from there, not from its own append before, if the refresh showed that "
+        "append and what others added to its head.",
+        value("False"),
+        test="tests/session/test_rare_meetings.py::test_a_handle_goes_on_from_what_a_refresh_showed",
     ),
     Rule(
         "own-is-not-common",

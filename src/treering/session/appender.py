@@ -179,16 +179,24 @@ class Appender:
             pending = self.pending
             outcome = yield from journal.append.settle(pending.view, by=pending.by, nonce=new_nonce())
             self.pending = None
+            moves = not self._was_shown(pending)
             if isinstance(outcome, journal.append.Overtaken):
                 self.buffered = (*pending.planned.buffered, *self.buffered)
             else:
                 self.found.update(record.id for record in pending.planned.records)
-                if pending.planned.moved:  # the handle may have moved since, by a refresh
+                if pending.planned.moved and moves:  # the handle may have moved since, by a refresh
                     self._position.go_back(pending.stood)  # rule: late-move
-            self._take(outcome, pending.planned)
+            self._take(outcome, pending.planned, moves=moves)
             yield from self._position.ensure_context()  # the caller may only read
             return isinstance(outcome, journal.append.Landed)
         return False
+
+    def _was_shown(self, pending: Pending) -> bool:
+        """Whether a refresh has shown the records of an append, and what others added to its head since."""
+        planned, stands = pending.planned, (self._position.head, self._position.node)
+        if planned.head != stands[0] or stands == pending.stood[:2]:
+            return False
+        return self._replica.state.end >= pending.view.end + len(planned.records)  # rule: refresh-is-newer
 
     # append
 
@@ -309,14 +317,19 @@ class Appender:
         self.pending = None
         self.buffered = (*planned.buffered, *self.buffered)
 
-    def _take(self, outcome: Landed | Overtaken, planned: Planned) -> None:
+    def _take(self, outcome: Landed | Overtaken, planned: Planned, *, moves: bool = True) -> None:
         """Fold the records that the store has now, and move the handle to where its append put it.
+
+        Args:
+            outcome: The outcome of the append.
+            planned: The append.
+            moves: False if the caller was shown a newer position of the same head since.
 
         Raises:
             ConflictError: Another writer recorded something in this exclusive session, and this append was not written.
         """
         landed, state = isinstance(outcome, journal.append.Landed), self._replica.state
-        moved = landed and planned.moved
+        moved = landed and planned.moved and moves
         # A handle may stand on another head than the current one, and then nobody moved it.
         follows = self._position.head == state.head  # rule: stay-on-own-head
         stood = follows and state.heads.heads.get(self._position.head) == self._position.node
@@ -326,7 +339,7 @@ class Appender:
         if isinstance(outcome, journal.append.Landed):
             self._upkeep.count(outcome)
         foreign = self._fold(outcome, planned.made)
-        if landed and planned.made is not None and planned.caught_up:
+        if landed and moves and planned.made is not None and planned.caught_up:
             newest = self._replica.state.checkpoint
             self._position.stand_on(newest if newest is not None and newest.id == planned.made.id else planned.made)
         if moved:
