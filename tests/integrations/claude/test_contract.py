@@ -157,6 +157,18 @@ async def test_subagent_before_its_conversation(near: Backend) -> None:
     assert await opened(near).load(agent.key) == agent.entries
 
 
+async def test_a_conversation_behind_its_subagent_has_a_working_folder(near: Backend) -> None:
+    """The store opened it for the link to the subagent, before it had an entry."""
+    main = Scribe()
+    agent = Scribe(main.session, agent="a1")
+    agent.turn("look around")
+    main.turn("go", "ls")
+    store = opened(near)
+    await store.append(agent.key, agent.entries)
+    await store.append(main.key, main.entries)
+    assert near.store().namespace(PROJECT).view(main.session).info.cwd == "/home/ada/clock"
+
+
 @pytest.mark.parametrize("session", ["a/b", "a%2Fb", "a", "..", "CON", "ü" * 80])
 async def test_any_session_id(session: str, near: Backend) -> None:
     """Any string is a session id; none is taken for a subagent of another, and long ones are listed, too."""

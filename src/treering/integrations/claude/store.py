@@ -185,7 +185,7 @@ class TreeringSessionStore(SessionStore):
         made = _Open(Transcript(self._writer(address, entries), None if address.subpath else key))
         self._run(made.transcript.writer.open())
         if address.subpath and not made.transcript.writer.replica.exists:
-            self._link(key, address)
+            self._link(key, address, entries)
         with self._mutex:
             self._open[address] = made
             surplus = list(self._open.items())[: max(0, len(self._open) - self._open_max)]
@@ -206,10 +206,10 @@ class TreeringSessionStore(SessionStore):
         options = Options(shared=True, redaction=place.redaction)
         return Writer(place.keys(address.name), find_policy(NAME), card, options, place.prepare)
 
-    def _link(self, key: SessionKey, address: Address) -> None:
-        """Record in the conversation, if there is one, that a subagent begins."""
+    def _link(self, key: SessionKey, address: Address, entries: Sequence[Entry]) -> None:
+        """Record in the conversation that a subagent begins. If it has no entries yet, it runs in the same folder."""
         parent = address._replace(subpath="")
-        opened = self._opened(key, parent, ())
+        opened = self._opened(key, parent, [{"cwd": each["cwd"]} for each in entries if "cwd" in each])
         with opened.lock:
             self._run(opened.transcript.link(address.name))
 
