@@ -436,3 +436,29 @@ def test_a_handle_goes_on_from_what_a_refresh_showed(*, shared: bool) -> None:
     view = bucket.sound.view("s")
     assert (says(view), view.state) == (["one", "mine", "theirs", "more"], {"n": 3})
     assert bucket.sound.verify("s") == []
+
+
+@pytest.mark.parametrize("lost", [2, 3, 4])
+def test_what_is_sealed_behind_a_late_branch_has_the_state_of_the_branch(lost: int) -> None:
+    """Both heads are before the first node. The read that would tell the handle the state of its branch is lost."""
+    bucket = Unreliable()
+    with bucket.sound.session("s", shared=True) as other:
+        first = other.commit(state={"n": 1}).checkpoint
+        other.seal()
+        other.commit(["a"], state={"n": 2})
+        other.seal()
+        other.rewind(first or "")
+        other.seal()
+    session = bucket.store.session("s", shared=True)
+    bucket.plan.arm(Fault.AFTER, tail_write)
+    with pytest.raises(UnavailableError):
+        session.branch("side")
+    session.refresh()
+    assert session.head == "main"
+    bucket.plan.arm(Fault.BEFORE, after=lost)
+    with pytest.raises(UnavailableError):
+        session.flush()
+    session.seal()
+    view = bucket.sound.view("s")
+    *_, newest = view.checkpoints()
+    assert (view.head, view.checkpoint_id, newest.head) == ("side", newest.id, "side")

@@ -83,6 +83,8 @@ class Agents(Actors):
         """Whether values of the state are lists that grow, so that their changes are recorded as patches."""
         self.turns = 0.3
         """The share of agents that buffer messages until the end of their turn."""
+        self.looks_again = 0.0
+        """The share of refreshes among the calls that follow an append without an answer."""
         self.chosen = 0.0
         """The share of messages whose id the agent chooses, from a few ids that other agents choose as well."""
         self._marks = 0
@@ -156,8 +158,10 @@ class Agents(Actors):
             if self.strict:
                 yield from self._unless_taken(writer, self._say)
             for _ in range(self.rng.randrange(1, self.works_max)):
+                doubts = self.looks_again and writer.appender.pending is not None
+                does = self._refresh if doubts and self.rng.random() < self.looks_again else self._work
                 try:
-                    yield from self._work(writer)
+                    yield from does(writer)
                 except UnavailableError as error:
                     self.excuse(error)
                     if self.rng.random() < 0.3:

@@ -823,6 +823,14 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         test="tests/session/test_rare_meetings.py::test_a_handle_goes_on_from_what_a_refresh_showed",
     ),
     Rule(
+        "other-head-is-unknown",
+        "A writer that turns to another head does not take the context and the checkpoint of the head before for those "
+        "of that head, even if both are at one node.",
+        without(),
+        test="tests/session/test_rare_meetings.py"
+        "::test_what_is_sealed_behind_a_late_branch_has_the_state_of_the_branch",
+    ),
+    Rule(
         "own-is-not-common",
         "A writer makes latest from the fold that is common to all writers, not from an older checkpoint of its "
         "own position.",

@@ -39,6 +39,8 @@ class Schedule:
     sends: tuple[int, ...] = (1, 2, 4)
     """The most times that a request is sent; a schedule chooses one of these."""
     killed_share = 0.01
+    disk_share = 0.0
+    """The share of schedules on a local disk instead."""
 
     def __init__(self, seed: int, tell: Tell | None = None, rng: random.Random | None = None) -> None:
         self.rng = rng or random.Random(seed)
@@ -49,6 +51,8 @@ class Schedule:
 
     def make_world(self) -> World:
         rng = self.rng
+        if self.disk_share and rng.random() < self.disk_share:
+            return Disk(rng, SessionKeys("", "s", True), faults=rng.choice(self.faults))
         faults, page, sends_max = rng.choice(self.faults), rng.choice((2, 3, 1000)), rng.choice(self.sends)
         return World(rng, SessionKeys("", "s", False), faults=faults, page=page, sends_max=sends_max)
 
@@ -352,13 +356,25 @@ class LaptopSchedule(DiskSchedule, SessionSchedule):
         return actors
 
 
+class DoubtsSchedule(SessionSchedule):
+    """One schedule of whole sessions of which many appends have no answer, while agents look again and go elsewhere."""
+
+    faults: tuple[float, ...] = (0.15, 0.3)
+    sends: tuple[int, ...] = (1, 1, 2)
+    killed_share = 0.001
+    disk_share = 0.3
+
+    def make_actors(self) -> Actors:
+        actors = Agents(self.world, self.rng)
+        actors.weights = (4, 5, 1, 1, 2, 3, 3, 2, 1, 1, 1, 0)
+        actors.turns, actors.works_max, actors.looks_again = self.rng.choice((0.0, 0.5)), 16, 0.5
+        return actors
+
+
 class LeasesSchedule(Schedule):
     """One schedule of workers that take the lease one after the other, beside writers without a lease."""
 
-    def make_world(self) -> World:
-        if self.rng.random() < 0.3:
-            return Disk(self.rng, SessionKeys("", "s", True), faults=self.rng.choice(self.faults))
-        return super().make_world()
+    disk_share = 0.3
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         rng, actors = self.rng, self.actors
@@ -384,11 +400,7 @@ class StreamsSchedule(SessionSchedule):
     """One schedule of answers written piece by piece: writers die, and other writers go on; on both kinds of store."""
 
     actors: Streamers
-
-    def make_world(self) -> World:
-        if self.rng.random() < 0.4:
-            return Disk(self.rng, SessionKeys("", "s", True), faults=self.rng.choice(self.faults))
-        return super().make_world()
+    disk_share = 0.4
 
     def make_actors(self) -> Actors:
         return Streamers(self.world, self.rng)
@@ -430,6 +442,7 @@ KINDS: dict[str, type[Schedule]] = {
     "leases": LeasesSchedule,
     "patches": PatchesSchedule,
     "streams": StreamsSchedule,
+    "doubts": DoubtsSchedule,
 }
 
 

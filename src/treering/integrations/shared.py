@@ -38,7 +38,7 @@ class SharedSession:
             yield from self._open()
         else:
             yield from self.writer.appender.settle()
-            self.writer.replica.state.follow = None
+            self.writer.replica.state.turn_to(None)
             yield from self.writer.look()
         return self.writer.replica.exists
 

@@ -335,7 +335,7 @@ class Appender:
         stood = follows and state.heads.heads.get(self._position.head) == self._position.node
         newest = state.checkpoint
         if moved and self._options.shared:
-            state.follow = planned.head
+            state.turn_to(planned.head)
         if isinstance(outcome, journal.append.Landed):
             self._upkeep.count(outcome)
         foreign = self._fold(outcome, planned.made)

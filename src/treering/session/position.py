@@ -121,13 +121,13 @@ class Position:
 
     def follow_session(self) -> None:
         """Follow the session's current head, whichever writer chose it. Without this a shared handle keeps its head."""
-        self._replica.state.follow = None
+        self._replica.state.turn_to(None)
         self.follow_head()
 
     def keep_head(self) -> None:
         """Keep following this head, whichever head other writers make current."""
         if self._shared:
-            self._replica.state.follow = self.head
+            self._replica.state.turn_to(self.head)
 
     @property
     def is_known(self) -> bool:

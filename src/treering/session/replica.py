@@ -37,7 +37,7 @@ from treering.format.register import Card
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.snapshot import DEFAULT_POLICY, decode_state
-from treering.session.state import UNKNOWN, SessionState
+from treering.session.state import SessionState
 from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
@@ -223,9 +223,7 @@ class Replica:
         if outdated or since < base:
             follow = state.follow
             state = self.state = self.decoded(view)
-            if follow not in (None, state.head):
-                state.context_at = UNKNOWN  # it belongs to another head
-            state.follow = follow
+            state.turn_to(follow)
         covered = state.end
         # rule: see-what-is-covered
         new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]

@@ -124,6 +124,12 @@ class SessionState:
     def head(self) -> str:
         return self.follow or self.heads.current
 
+    def turn_to(self, head: str | None) -> None:
+        """Follow another head from now on; None: the session's current one. What is known belongs to the one before."""
+        before, self.follow = self.head, head
+        if self.head != before:
+            self.context_at = UNKNOWN  # rule: other-head-is-unknown
+
     @property
     def tip(self) -> str | None:
         """The node that the followed head points to."""
