@@ -68,6 +68,8 @@ def test_only_the_line_feed_ends_a_line(separator: str) -> None:
         (b"1e400", math.inf),
         (b"1E+21", 1e21),
         (b'{"a":1,"a":2}', {"a": 2}),
+        (b'{"n":' + b"1" * 5000 + b"}", {"n": math.inf}),
+        (b'{"n":[-' + b"1" * 5000 + b"]}", {"n": [-math.inf]}),
     ],
 )
 def test_what_javascript_writes_is_no_damage(text: bytes, value: object) -> None:

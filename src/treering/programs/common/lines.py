@@ -58,7 +58,17 @@ _GOES_ON: Final = re.compile(r'[ \t\r]*(?:[\]}]|,[ \t\r]*[\[{"])')
 
 _decoder = msgspec.json.Decoder()
 _object_decoder = msgspec.json.Decoder(dict[str, object])
-_scanner = json.JSONDecoder()
+
+
+def _integer(digits: str) -> int | float:
+    """Return an integer; of more digits than Python reads, the double as which JavaScript reads it."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+_scanner = json.JSONDecoder(parse_int=_integer)
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -288,8 +298,8 @@ def decode(data: bytes) -> tuple[object, bool]:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return json.loads(data.decode("utf-8", "replace")), True
-    return json.loads(text), False
+        return _scanner.decode(data.decode("utf-8", "replace")), True
+    return _scanner.decode(text), False
 
 
 def _mend(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
