@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tracemalloc
 import zlib
@@ -261,3 +262,20 @@ def test_an_empty_session_has_a_page(store: treering.Store, tmp_path: Path) -> N
         session.note("remark", {"said": "nothing yet"})
     assert export_page(store.view("s"), tmp_path / "page.html").nodes == 0
     assert json.loads(blocks_of(tmp_path / "page.html")["index"])["outline"] == 0
+
+
+def test_only_a_file_is_replaced_by_a_page(store: treering.Store, tmp_path: Path) -> None:
+    """Neither a pipe nor a folder is, whatever `overwrite` says, and a folder that is missing is not made."""
+    with store.session("s") as session:
+        session.append("hi")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name, error, said in (
+        ("pipe", UsageError, "no regular file"),
+        ("folder", UsageError, "this is a folder"),
+        ("none/page.html", NotFoundError, "there is no such folder"),
+    ):
+        with pytest.raises(error, match=said):
+            export_page(store.view("s"), tmp_path / name, overwrite=True)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "pipe"]

@@ -28,9 +28,9 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def exported(store: Store, tmp_path: Path, name: str = "s") -> Exported:
-    """Export a session to oh-my-pi."""
-    return export(store.view(name), tmp_path / "out.jsonl", format="omp")
+def exported(store: Store, tmp_path: Path) -> Exported:
+    """Export the session to oh-my-pi."""
+    return export(store.view("s"), tmp_path / "out.jsonl", format="omp")
 
 
 def answered(session: Session, *content: dict[str, Any]) -> str:

@@ -16,14 +16,13 @@ from treering.cli.names import find_node, find_session, open_view
 from treering.cli.output import Output, progress
 from treering.cli.settings import Settings, environment, store_options
 from treering.cli.text import counted
-from treering.errors import UsageError
 from treering.exporters import export as export_file, installed_path
 from treering.exporters.page import page_parts
-from treering.kinds import Kind
-from treering.programs.common.source import regular
+from treering.programs.common.source import file_to_write
 from treering.programs.common.target import targets
 from treering.storage.atomic import write_atomically
 
+_FORCE: Final = "pass --force to replace it"
 FORMS: Final = ("jsonl", "markdown", "html", *targets())
 
 
@@ -85,7 +84,7 @@ def _export_file(view: View, target: str | None, form: str, *, force: bool) -> N
     """Write a file of another program, and print what the file leaves out."""
     if target is None:
         raise click.UsageError(f"--format {form} goes with --out or --install")
-    _require_free(regular(Path(target)), force=force)
+    file_to_write(Path(target), overwrite=force, remedy=_FORCE)
     done = export_file(view, target, format=form, overwrite=force)
     out = Output()
     for left in done.left_out:
@@ -100,16 +99,7 @@ def _markdown(view: View, node: str | None) -> Iterator[bytes]:
 
 
 def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
-    target = regular(target)
-    _require_free(target, force=force)
-    write_atomically(target, parts)
-
-
-def _require_free(target: Path, *, force: bool) -> None:
-    if target.exists() and not force:
-        raise UsageError(
-            f"file exists already. path={str(target)!r}", kind=Kind.FILE, remedy="pass --force to replace it"
-        )
+    write_atomically(file_to_write(target, overwrite=force, remedy=_FORCE), parts)
 
 
 @click.command()

@@ -19,11 +19,11 @@ import msgspec
 from treering.api.view import View
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import find_policy
-from treering.errors import CorruptError, UsageError
+from treering.errors import CorruptError
 from treering.importers import SessionFile, read
 from treering.importers.outline import FileOutline
 from treering.kinds import Kind
-from treering.programs.common.source import regular
+from treering.programs.common.source import file_to_write
 from treering.programs.common.stored import let_index_go
 from treering.programs.common.target import Composed, LeftOut, find_exporter
 from treering.programs.formats import blobs_folder, find_format
@@ -81,12 +81,11 @@ def export(
         NotFoundError: Its folder does not exist.
         CorruptError: The file differs from the session and was removed; please report this.
     """
-    place, exporter = regular(Path(path)), find_exporter(format)
+    exporter = find_exporter(format)
     expected = view.perform(_expected, find_format(format).POLICIES[0])
     composed = exporter.compose(view)
     view.perform(let_index_go)
-    if place.exists() and not overwrite:
-        raise UsageError(f"file exists already. path={str(place)!r}", kind=Kind.FILE, remedy="ask to overwrite it")
+    place = file_to_write(Path(path), overwrite=overwrite)
     made: list[Path] = []
     try:
         made += _write_parts(place, format, composed)

@@ -18,7 +18,7 @@ from msgspec import Raw
 from treering.api.encoding import to_json
 from treering.api.view import View
 from treering.checkpoint.checkpoint import write_form
-from treering.errors import NotFoundError, UsageError
+from treering.errors import NotFoundError
 from treering.exporters.page.blocks import Blocks, element
 from treering.exporters.page.card import card
 from treering.exporters.page.checkpoints import AT_ONCE, Checkpoints
@@ -28,7 +28,7 @@ from treering.exporters.page.document import foot, head
 from treering.exporters.page.elements import Wanted
 from treering.exporters.page.images import is_image, without_images
 from treering.exporters.page.nodes import batches, node_forms
-from treering.kinds import Kind
+from treering.programs.common.source import file_to_write
 from treering.storage.atomic import write_atomically
 from treering.transcript.node import MESSAGES
 from treering.transcript.tree import Outline
@@ -99,16 +99,14 @@ def export_page(
         overwrite: Replace the file if it exists.
 
     Raises:
-        UsageError: The file exists.
-        NotFoundError: There is no such head.
+        UsageError: The file exists, or is no regular file.
+        NotFoundError: There is no such head, or the file's folder does not exist.
     """
-    place = Path(path)
-    if place.exists() and not overwrite:
-        raise UsageError(f"file exists already. path={str(place)!r}", kind=Kind.FILE, remedy="ask to overwrite it")
+    place = file_to_write(Path(path), overwrite=overwrite)
     page = _Page(view, branch=branch, images=images)
     write_atomically(place, page.parts())
     return ExportedPage(
-        path=str(place),
+        path=str(Path(path)),
         nodes=len(page.chosen.rows),
         checkpoints=len(page.chosen.index.checkpoints),
         images_left_out=len(page.left_out),

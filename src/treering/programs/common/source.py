@@ -204,11 +204,16 @@ def refused(path: Path) -> Iterator[None]:
         raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
 
 
-def regular(path: Path) -> Path:
-    """Return the file that a path leads to through links, for writing; there may be none yet.
+def file_to_write(path: Path, *, overwrite: bool, remedy: str = "ask to overwrite it") -> Path:
+    """Return the file that a path leads to through links, if it can be written.
+
+    Args:
+        path: The path.
+        overwrite: Whether a file there may be replaced.
+        remedy: What to do if there is one and it may not.
 
     Raises:
-        UsageError: It is a folder, or a device, a pipe or a socket, which a file would replace.
+        UsageError: There is a file, or a folder, or a device, a pipe or a socket, which is never replaced.
         NotFoundError: Its folder does not exist.
     """
     place = Path(os.path.realpath(path))
@@ -219,6 +224,8 @@ def regular(path: Path) -> Path:
     if not place.parent.is_dir():
         folder = str(place.parent)
         raise NotFoundError(f"there is no such folder. path={folder!r}", kind=Kind.FILE, remedy="make it first")
+    if place.exists() and not overwrite:
+        raise UsageError(f"file exists already. path={str(place)!r}", kind=Kind.FILE, remedy=remedy)
     return place
 
 
