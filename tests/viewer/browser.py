@@ -23,9 +23,12 @@ WAIT_SECONDS = 30  # until something is seen; a busy machine takes some
 def installed() -> tuple[str, str] | None:
     """Where Chromium and its driver are; None if one of them is missing.
 
-    The build without windows has the same engine, and takes two thirds of the processor time.
+    The build without windows has the same engine, and takes two thirds of the processor time. It is looked for where
+    Debian keeps the program itself: what lies under that name on the path is a script that starts it and waits, the
+    driver ends that one, and the browser would run on for ever.
     """
-    chromium, driver = shutil.which("chromium-headless-shell") or shutil.which("chromium"), shutil.which("chromedriver")
+    small = shutil.which("chromium-headless-shell", path="/usr/lib/chromium")
+    chromium, driver = small or shutil.which("chromium"), shutil.which("chromedriver")
     return (chromium, driver) if chromium and driver else None
 
 
