@@ -233,6 +233,35 @@ def test_a_fork_is_a_session(api: TestClient, folder: Path) -> None:
     assert api.post("sessions/trip/fork", json={"id": "other trip"}).status_code == 409
 
 
+def test_a_used_key_answers_no_other_fork(api: TestClient, folder: Path) -> None:
+    """A fork at another node, or with another title, is not the one that the key, or the name, stands for."""
+    question, answer = treering.open(folder).view("trip").path()
+    asked = {"node": question, "title": "F"}
+    made = api.post("sessions/trip/fork", json=asked, headers=KEY).json()
+    assert api.post("sessions/trip/fork", json=asked, headers=KEY).json() == made
+    for other in (asked | {"node": answer}, asked | {"title": "G"}):
+        refused = api.post("sessions/trip/fork", json=other, headers=KEY)
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "duplicate_id")
+    named = asked | {"id": "named"}
+    for key in ("one", "another"):  # whoever sends it: the fork that was asked for is there
+        assert api.post("sessions/trip/fork", json=named, headers={"idempotency-key": key}).status_code == 201
+    for other in (named | {"node": answer}, named | {"title": "G"}):
+        refused = api.post("sessions/trip/fork", json=other, headers={"idempotency-key": "one"})
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "exists")
+    assert treering.open(folder).view("named").path() == (question,)
+
+
+def test_a_used_key_prepares_an_answer_to_another_message(api: TestClient) -> None:
+    """Its head is not the one of the first request, which stands elsewhere."""
+    done = api.post("sessions/trip/messages", json={"messages": ["and then?", "and then?"]}).json()["nodes"]
+    heads = {}
+    for node in done:
+        made = api.post(f"sessions/trip/nodes/{node}/regenerate", headers=KEY).json()
+        assert api.get("sessions/trip").json()["heads"][made["head"]] == made["node"]
+        heads[node] = made["head"]
+    assert len({*heads.values()}) == 2
+
+
 def test_a_deleted_session_is_deleted_once(api: TestClient) -> None:
     """Deleting again is harmless, and what viewers chose in it is gone as well."""
     node = api.get("sessions/trip").json()["node"]

@@ -103,10 +103,17 @@ def request_key(call: Call) -> str | None:
     return call.header("idempotency-key") or None
 
 
-def ids_of(call: Call, count: int) -> list[str]:
-    """Return ids for the records of a request: the same for the same key and session, or new ids without a key."""
+def ids_of(call: Call, count: int, *, about: str = "") -> list[str]:
+    """Return ids for the records of a request: the same for the same key and session, or new ids without a key.
+
+    Args:
+        call: The request.
+        count: How many.
+        about: A node, if requests with the same key about other nodes have other ids.
+    """
     key = request_key(call)
     if key is None:
         return [new_id() for _ in range(count)]
     session = call.request.path_params.get("key", "")
-    return [uuid.uuid5(_OF_REQUESTS, f"{key}\n{session}\n{index}").hex for index in range(count)]
+    said = f"{key}\n{session}\n{about}\n" if about else f"{key}\n{session}\n"
+    return [uuid.uuid5(_OF_REQUESTS, f"{said}{index}").hex for index in range(count)]

@@ -17,7 +17,7 @@ from treering.server.keys import key_of
 from treering.server.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, VIEWERS_MAX
 from treering.server.reading import card_of
 from treering.server.route import Query
-from treering.server.writing import Body, Messages, Name, drafts_of, marks_of, recorded, require_same
+from treering.server.writing import Body, Messages, Name, drafts_of, key_is_used, marks_of, recorded, require_same
 from treering.storage.requests import ABSENT, Steps, Version
 from treering.storage.run import arun
 from treering.store.parcels import delete_parcel, get_parcel, put_parcel
@@ -78,19 +78,28 @@ async def fork(call: Call, body: ForkBody) -> SessionCard:
     """Make a new session from the path to a node, and return its card."""
     name = body.id or ids_of(call, 1)[0]
     async with opened(call) as there:
-        if request_key(call) is None or not await _is_fork(call, name, there.session.id):
+        if request_key(call) is None or not await _is_made(call, name, there.session.id, body):
             await there.writable().fork(name, node=body.node, title=body.title)
     namespace = call.name("key").rpartition("~")
     call.request.path_params["key"] = f"{namespace[0]}{namespace[1]}{key_of((), name)}"
     return await card_of(call)
 
 
-async def _is_fork(call: Call, name: str, parent: str) -> bool:
+async def _is_made(call: Call, name: str, parent: str, body: ForkBody) -> bool:
+    """Whether the fork that is asked for exists.
+
+    Raises:
+        UsageError: The name is made from the request's key, and the fork of that name is another one.
+    """
     store, _ = call.place
     try:
-        return (await store.view(name)).info.parent_session == parent
+        made = (await store.view(name)).info
     except NotFoundError:
         return False
+    same = body.node in (None, made.parent_node) and body.title in (None, made.title)
+    if body.id is None and not same:
+        raise key_is_used()
+    return same and made.parent_session == parent
 
 
 async def delete(call: Call) -> Response:

@@ -120,9 +120,14 @@ def require_same(marks: Mapping[str, object], body: Body) -> None:
         UsageError: It has another body.
     """
     if marks.get(REQUEST_BODY, _digest(body)) != _digest(body):
-        raise UsageError(
-            "another request had this key", kind=Kind.DUPLICATE_ID, remedy="send other content with a key of its own"
-        )
+        raise key_is_used()
+
+
+def key_is_used() -> UsageError:
+    """Return the error for a request whose key another request had."""
+    return UsageError(
+        "another request had this key", kind=Kind.DUPLICATE_ID, remedy="send other content with a key of its own"
+    )
 
 
 def _digest(body: Body) -> str:
@@ -202,7 +207,7 @@ async def edit(call: Call, body: EditBody) -> Appended:
 
 async def regenerate(call: Call) -> Prepared:
     """Prepare another answer: make a new head at the message to answer, and return the context there."""
-    head = f"answer-{ids_of(call, 1)[0][-12:]}"
+    head = f"answer-{ids_of(call, 1, about=call.name('node'))[0][-12:]}"
     async with opened(call) as there:
         node = await there.session.get(call.name("node"), blobs=False)
         if node.parent is None:
