@@ -298,6 +298,22 @@ def test_search(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert api.get("").json()["features"] == {"search": True, "streams": True}
 
 
+def test_a_search_in_one_session_finds_no_other_of_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The key names the namespace, too, which is searched for it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with treering.open(folder).namespace("org").session("trip") as session:
+        session.append("to the sea, in the namespace")
+    api = client(folder, search=True)
+    found = {key: api.get("search", params={"q": "sea", "session": key}).json()["hits"] for key in ("trip", "org~trip")}
+    assert {key: [(hit["key"], hit["snippet"]) for hit in hits] for key, hits in found.items()} == {
+        "trip": [("trip", "to the sea")],
+        "org~trip": [("org~trip", "to the sea, in the namespace")],
+    }
+    assert api.get("search", params={"q": "sea", "session": "=zz"}).status_code == 404
+
+
 async def test_a_search_does_not_wait_for_a_long_update(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers from the index as it is, and says so, while the update waits for the store."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))

@@ -128,8 +128,9 @@ def test_the_second_of_two_writers_is_told_where_the_heads_are(api: TestClient, 
     assert (expected.status_code, expected.json()["error"]["type"]) == (409, "HeadMovedError")
     assert expected.json()["error"]["head"] == heads
     assert records(folder) == end
-    fresh = {"if-match": api.get("sessions/trip").headers["etag"]}
-    assert api.post("sessions/trip/messages", json={"messages": ["second"]}, headers=fresh).status_code == 200
+    for form in ("{}", "W/{}", "*"):  # as it was answered, as a proxy that compresses answers passes it on, and any
+        fresh = {"if-match": form.format(api.get("sessions/trip").headers["etag"])}
+        assert api.post("sessions/trip/messages", json={"messages": ["second"]}, headers=fresh).status_code == 200
 
 
 def _of(view: treering.View) -> dict[str, tuple[str, str, Any]]:

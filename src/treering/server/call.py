@@ -74,7 +74,15 @@ class Call:
         Raises:
             NotFoundError: The key is not valid.
         """
-        namespaces, session = named_by(self.name("key"))
+        return self.place_of(self.name("key"))
+
+    def place_of(self, key: str) -> tuple[AsyncStore, str]:
+        """Return the store and the name of the session that a key stands for.
+
+        Raises:
+            NotFoundError: The key is not valid.
+        """
+        namespaces, session = named_by(key)
         store = self.store
         for each in namespaces:
             store = store.namespace(each)
@@ -113,6 +121,15 @@ class Call:
         if value is not None and len(value) > NAME_CHARACTERS_MAX:
             raise UsageError(f"a header is too long. name={name!r}, most={NAME_CHARACTERS_MAX}", kind=Kind.REQUEST)
         return None if value is None else value.strip().strip('"')
+
+    @property
+    def seen(self) -> str | None:
+        """The place of the session that the client saw, from `If-Match`; None if any will do.
+
+        A proxy that compresses answers marks their `ETag` as weak (`W/"..."`). It stands for the same place.
+        """
+        value = self.header("if-match")
+        return None if value in (None, "*") else value.removeprefix("W/").strip('"')
 
     async def body(self) -> bytes:
         """Read the body.

@@ -43,7 +43,7 @@ class Opened:
     @property
     def is_expected(self) -> bool:
         """Whether the session still ends at the place that the client saw, or the client named no place."""
-        return self._call.header("if-match") in (None, "*", self._place)
+        return self._call.seen in (None, self._place)
 
     def writable(self) -> AsyncSession:
         """Return the session for writing; call it right before a write, once it is known that a write is needed.
@@ -80,10 +80,9 @@ def expect(call: Call, place: str) -> None:
     Raises:
         ConflictError: It has another end.
     """
-    wanted = call.header("if-match")
-    if wanted not in (None, "*", place):
+    if call.seen not in (None, place):
         raise ConflictError(
-            f"the session has changed. expected={wanted!r}, now={place!r}",
+            f"the session has changed. expected={call.seen!r}, now={place!r}",
             kind=Kind.STALE,
             remedy="read it again, then decide",
         )

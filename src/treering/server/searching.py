@@ -17,7 +17,7 @@ from treering.kinds import Kind
 from treering.search import Hit, Index, Updated, open_index
 from treering.server.answers import Found, SearchHit
 from treering.server.call import Call
-from treering.server.keys import key_of, named_by
+from treering.server.keys import key_of
 from treering.server.limits import ROWS_MAX
 from treering.server.route import Query
 
@@ -86,22 +86,26 @@ class SearchQuery(Query, frozen=True, kw_only=True):
 
 
 async def search(call: Call, asked: SearchQuery) -> Found:
-    """Search the texts of the sessions of the store, without those of namespaces in it."""
+    """Search the texts of the sessions of the store, without those of namespaces in it, or of one session anywhere."""
     if call.service.searches is None:
         raise NotFoundError("this server has no search", kind=Kind.ROUTE)
-    searched = call.service.searches.of(call.store)
+    key, store, name = asked.session, call.store, None
+    if key is not None:
+        store, name = call.place_of(key)
+    searched = call.service.searches.of(store)
     complete = await searched.bring_up_to_date()
-    return Found(hits=await asyncio.to_thread(_found, searched.index, asked), updating=not complete)
+    hits = await asyncio.to_thread(_found, searched.index, asked, name)
+    shown = [SearchHit(key=key or key_of((), hit.session), **msgspec.structs.asdict(hit)) for hit in hits]
+    return Found(hits=tuple(shown), updating=not complete)
 
 
-def _found(index: Index, asked: SearchQuery) -> tuple[SearchHit, ...]:
-    hits: Sequence[Hit] = index.search(
+def _found(index: Index, asked: SearchQuery, session: str | None) -> Sequence[Hit]:
+    return index.search(
         asked.q,
         order=asked.order,
         limit=asked.limit,
         kinds=asked.kinds or None,
         role=asked.role,
         project=asked.project,
-        session=None if asked.session is None else named_by(asked.session)[1],
+        session=session,
     )
-    return tuple([SearchHit(key=key_of((), hit.session), **msgspec.structs.asdict(hit)) for hit in hits])

@@ -105,7 +105,7 @@ async def _is_made(call: Call, name: str, parent: str, body: ForkBody) -> bool:
 async def delete(call: Call) -> Response:
     """Delete a session with all its contents."""
     store, name = call.place
-    if call.header("if-match") is not None:
+    if call.seen is not None:
         expect(call, (await call.kept()).place)
     await store.delete(name, missing_ok=request_key(call) is not None)
     call.service.views.forget(store, name)

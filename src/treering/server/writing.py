@@ -86,7 +86,7 @@ async def record(
     wanted: str | Here | None = HERE if isinstance(expect, UnsetType) else expect
     if there.is_expected or not await holds(there.session, drafts):
         session = there.writable()
-        if wanted is HERE and call.header("if-match") is not None and all(draft.parent is HERE for draft in drafts):
+        if wanted is HERE and call.seen is not None and all(draft.parent is HERE for draft in drafts):
             wanted = session.heads.get(head) if head is not None else session.node
     fresh = request_key(call) is None  # then the ids were made just now
     return await there.session.append(*drafts, head=head, expect=wanted, new_ids=fresh)
@@ -162,7 +162,7 @@ async def commit(call: Call, body: CommitBody) -> Appended:
             return done
         session = there.writable()
         wanted: str | Here | None = HERE if isinstance(body.expect, UnsetType) else body.expect
-        if isinstance(wanted, Here) and call.header("if-match") is not None:
+        if isinstance(wanted, Here) and call.seen is not None:
             wanted = session.node
         return await session.commit(
             drafts,
