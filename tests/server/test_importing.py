@@ -129,6 +129,21 @@ def test_what_an_agent_recorded_is_not_changed_by_an_interface_that_shows_it(cha
     assert treering.open(tmp_path).view("s").get(before[1]).payload.items() >= asking.items()
 
 
+def test_what_was_erased_stays_erased(chat: TestClient, tmp_path: Path) -> None:
+    """An interface that still shows the words, or that was read again, records nothing of them."""
+    with treering.open(tmp_path).session("s", shared=True) as session:
+        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        asking = {"role": "assistant", "content": None, "tool_calls": [call]}
+        session.append("hi", asking, {"role": "tool", "tool_call_id": "c1", "content": "x"}, treering.assistant("yes"))
+        before = session.path()
+        page = shown(chat)
+        session.erase(*before[2:])
+    end = records(tmp_path, "s")
+    for sent in (page, shown(chat)):
+        assert send(chat, *sent)["nodes"] == list(before)
+        assert records(tmp_path, "s") == end
+
+
 def test_a_store_that_redacts_compares_what_it_stores(tmp_path: Path) -> None:
     """A secret is not recorded, and is no change when it is sent again."""
     store = treering.aopen(tmp_path, redactor=lambda text: text.replace("secret", "***"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.sampling import few
+from tests.server.clients import client
 
+import treering
 from treering import to_json
 from treering.errors import UsageError
 from treering.format.erasure import Erased
@@ -139,7 +142,38 @@ def test_what_an_interface_sent_is_what_model_apis_take(messages: list[dict[str,
     answered = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
     wanted = [p["toolCallId"] for m in messages if m["role"] != "system" for p in m["parts"] if "toolCallId" in p]
     assert called == wanted
-    assert set(answered) >= {name for name in answered if name in called}
+    assert set(answered) <= set(called)
+
+
+def test_no_model_gets_a_result_without_its_call() -> None:
+    """A part of a conversation may begin behind a call, and a call may be retracted; APIs refuse such a result."""
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {}}]}
+    answers = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("b", "c", "b", "c")]
+    said = recorded([Draft(payload=each, id=f"n{at}") for at, each in enumerate([answers[1], call, *answers])])
+    blocks = [{"type": "tool_result", "tool_use_id": "c", "content": "c"}] * 2
+    assert anthropic.messages_of(said).messages == [call, {"role": "user", "content": blocks}]
+    assert [message.get("tool_call_id") for message in openai.messages_of(said)] == [None, "c", "c"]
+
+
+def test_messages_of_tools_stay_together() -> None:
+    """Whatever is in them: the role may be that of the node alone."""
+    said = [Said(id=text, parent=None, role="tool", time_ms=0, payload={"content": text}) for text in ("a", "b")]
+    blocks = [{"type": "text", "text": text} for text in ("a", "b")]
+    assert anthropic.messages_of(said).messages == [{"role": "user", "content": blocks}]
+
+
+@pytest.mark.parametrize("shape", ["ui", "assistant-ui", "anthropic", "openai"])
+def test_what_was_erased_keeps_its_role_and_its_call(tmp_path: Path, shape: str) -> None:
+    """The words are gone, and nothing else: a result answers its call, and what a model said is not the user's."""
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {}}]}
+    with treering.open(tmp_path).session("s") as session:
+        session.append(treering.user("to the sea?"), call)
+        nodes = session.append({"role": "tool", "tool_call_id": "c", "content": "secret"}, treering.assistant("secret"))
+        before = client(tmp_path).get("sessions/s/messages", params={"format": shape}).text
+        session.erase(*nodes.nodes)
+    after = client(tmp_path).get("sessions/s/messages", params={"format": shape}).text
+    assert before.count("secret") == 2
+    assert after == before.replace("secret", "[erased]")
 
 
 PAYLOADS: list[tuple[Any, list[Any]]] = [
@@ -168,6 +202,7 @@ PAYLOADS: list[tuple[Any, list[Any]]] = [
     ({"role": ["user"], "content": "hi"}, [Text("hi")]),
     ({"role": "user", "content": [{"guardContent": {}}]}, [Other({"type": "text"})]),
     (Erased(sha256="0" * 64), [Text("[erased]")]),
+    (Erased(message={"role": "tool", "tool_call_id": "c", "content": "[erased]"}), [Result("c", "[erased]")]),
 ]  # fmt: skip
 
 

@@ -69,10 +69,8 @@ async def _repository(view: AsyncView, asked: MessagesQuery) -> dict[str, Any]:
 
 def said_of(node: Node) -> Said:
     """Return the message of a node."""
-    payload = node.payload
-    return Said(
-        id=node.id, parent=node.parent, role=role_of(payload) or node.role, time_ms=node.time_ms, payload=payload
-    )
+    role = role_of(node.payload, node.role)
+    return Said(id=node.id, parent=node.parent, role=role, time_ms=node.time_ms, payload=node.payload)
 
 
 class ImportBody(Body, frozen=True, kw_only=True):

@@ -6,17 +6,21 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treering.server.shapes.parts import Call, Media, Part, Result, Said, Text, Thinking, json_text, text_or_blocks
+from treering.server.shapes.results import with_answers
 
 
 def messages_of(said: Iterable[Said]) -> list[dict[str, Any]]:
-    """Return a conversation. Thinking is left out, since this API has no field for it."""
+    """Return a conversation.
+
+    Thinking is left out, since this API has no field for it, and a result without its call, since the API refuses it.
+    """
     found: list[dict[str, Any]] = []
-    for each in said:
-        parts = [part for part in each.parts if not isinstance(part, Thinking)]
+    for role, given in with_answers(said):
+        parts = [part for part in given if not isinstance(part, Thinking)]
         found += [_result(part) for part in parts if isinstance(part, Result)]
         rest = [part for part in parts if not isinstance(part, Result)]
         if rest:
-            found.append(_message(each.role, rest))
+            found.append(_message(role, rest))
     return found
 
 

@@ -8,10 +8,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from treering import calls
-from treering.format.erasure import Erased
+from treering.format.erasure import NOTE, Erased
 from treering.messages import common
 
-ERASED: Final = "[erased]"
 ANY_IMAGE: Final = "image/*"
 """The media type of an image of which only the URL is known."""
 _ROLES: Final = {"ai": "assistant", "model": "assistant", "human": "user", "developer": "system"}
@@ -81,16 +80,23 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         return parts_of(self.payload)
 
 
-def role_of(payload: Any) -> str:
-    """Return the role: `user`, `assistant`, `system`, `tool`, or another name that a program uses."""
-    role = common(payload).get("role") if isinstance(payload, Mapping) else None
-    return _ROLES.get(role, role) if isinstance(role, str) and role else "user"
+def role_of(payload: Any, recorded: str | None = None) -> str:
+    """Return the role of a message: `user`, `assistant`, `system`, `tool`, or another name that a program uses.
+
+    Args:
+        payload: The message.
+        recorded: The role of its node, if the message itself names none.
+    """
+    message = payload.message if isinstance(payload, Erased) else payload
+    role = common(message).get("role") if isinstance(message, Mapping) else None
+    named = role if isinstance(role, str) and role else recorded or "user"
+    return _ROLES.get(named, named)
 
 
 def parts_of(payload: Any) -> list[Part]:
     """Split a message into its parts."""
     if isinstance(payload, Erased):
-        return [Text(ERASED)]
+        return parts_of(payload.message) if payload.message else [Text(NOTE)]
     if not isinstance(payload, Mapping):
         return [Text(payload)] if isinstance(payload, str) else [Other(payload)]
     message = common(payload)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from treering.server.shapes.kept import FIELD, difference
@@ -33,6 +33,18 @@ class Results:
         """Remove and return the result of a call; None if there is none."""
         left = self._left.get(call)
         return left.popleft() if left else None
+
+
+def with_answers(said: Iterable[Said]) -> Iterator[tuple[str, list[Part]]]:
+    """Yield role and parts of each message, without results whose call is not in a message before.
+
+    Model APIs refuse a conversation with such results. It has some if it is cut, or if the call was retracted.
+    """
+    called = set[str]()
+    for each in said:
+        parts = [part for part in each.parts if not isinstance(part, Result) or part.call in called]
+        called.update(part.id for part in parts if isinstance(part, Call))
+        yield each.role, parts
 
 
 class Words(NamedTuple):
