@@ -18,6 +18,7 @@ from tests.server.clients import Serving, client, serving
 from tests.server.test_events import told
 
 import treering
+from treering.errors import UnavailableError
 from treering.server import app
 from treering.server.limits import STREAMS_MAX
 
@@ -260,6 +261,30 @@ def test_thinking_and_calls_are_parts_of_an_answer(folder: Path) -> None:
             {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
         ]
         assert api.post(f"{path}/pieces", json={"offset": 0, "text": "x"}).status_code == 404
+
+
+async def test_a_session_that_cannot_be_closed_does_not_keep_other_streams(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store may be out of reach then; every stream whose client is silent is given up all the same."""
+    from treering.server.streaming import Held, Writers
+
+    async def fails() -> None:
+        raise UnavailableError("no network")
+
+    writers, store = Writers(idle_seconds=0.04), treering.aopen(folder)
+    sessions = [await store.session("trip", shared=True) for _ in range(2)]
+    begun = [await session.stream() for session in sessions]
+    view = await store.view("trip")
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions[0], "close", fails)
+        for session, writer in zip(sessions, begun, strict=True):
+            writers.add((0, "", "trip", writer.id), Held(session, writer, None))
+        async with asyncio.timeout(30):
+            for writer in begun:
+                pieces = [piece async for piece in view.follow_stream(writer.id, poll_seconds=0.01)]
+                assert pieces[-1].status is treering.StreamStatus.FAILED
+    await sessions[0].close()
 
 
 def test_a_client_that_falls_silent_is_given_up(folder: Path) -> None:

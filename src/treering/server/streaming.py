@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from weakref import WeakValueDictionary
 
@@ -154,7 +155,8 @@ class Writers:
                 if uptime() - held.used > self._idle_seconds:
                     del self._held[key]
                     await held.writer.give_up(f"the client sent nothing for {self._idle_seconds:.0f} s")
-                    await held.session.close()
+                    with suppress(TreeringError):  # what is stored is safe, and the other streams have their turn
+                        await held.session.close()
 
 
 def _key(call: Call, stream: str) -> Key:
