@@ -189,6 +189,29 @@ def test_an_edit_is_a_sibling(api: TestClient, folder: Path) -> None:
     assert [(row["sibling"], row["siblings"]) for row in rows] == [(1, 2)]
 
 
+def test_another_text_leaves_the_rest_of_a_message(api: TestClient, folder: Path) -> None:
+    """Also what JSON has no value for, and what is so large that pages show a reference to it."""
+    asked = {"role": "user", "content": "where?", "channel": 2**53 + 1, "key": b"\x00", "file": "x" * 300_000}
+    with treering.open(folder).session("trip", shared=True) as session:
+        node = session.append(asked).node
+    sent = [api.post(f"sessions/trip/nodes/{node}/edit", json={"text": "when?"}, headers=KEY) for _ in range(2)]
+    made = sent[0].json()["nodes"][0]
+    assert [each.json()["nodes"] for each in sent] == [[made], [made]]
+    assert treering.open(folder).view("trip").get(made).payload == asked | {"content": "when?"}
+    for body in ({}, {"text": "a", "message": "b"}, {"text": None}):
+        assert api.post(f"sessions/trip/nodes/{node}/edit", json=body).status_code == 400
+
+
+def test_another_text_of_what_has_no_fields_is_a_message(api: TestClient, folder: Path) -> None:
+    """What was erased, or recorded as text alone, gets the role of its node."""
+    with treering.open(folder).session("trip", shared=True) as session:
+        nodes = session.append(treering.Draft(payload="yes", role="assistant"), treering.assistant("secret")).nodes
+        session.erase(nodes[1])
+    for node in nodes:
+        made = api.post(f"sessions/trip/nodes/{node}/edit", json={"text": "no"}).json()["nodes"][0]
+        assert treering.open(folder).view("trip").get(made).payload == {"role": "assistant", "content": "no"}
+
+
 def test_another_answer_is_prepared(api: TestClient, folder: Path) -> None:
     """The new head stands at what was asked, and what the model sees there is answered."""
     question, answer = treering.open(folder).view("trip").path()

@@ -242,3 +242,28 @@ def test_a_retracted_message_is_found_in_the_tree_and_shown_again(browser: Brows
     browser.menu("a slip of the tongue", "Show again")
     browser.gone("article.message.retracted")
     browser.see("article.message", "a slip of the tongue")
+
+
+def test_an_edit_changes_nothing_but_the_text(browser: Browser, own: Own) -> None:
+    """The page cannot hold each value of the rest of a message, such as an id with too many digits."""
+    store, server = own
+    asked = {"role": "user", "content": "which one?", "channel": 2**53 + 1}
+    with store.session("s") as session:
+        session.append(asked)
+    browser.open(address(server, "#/s/s"))
+    browser.menu("which one?", "Edit")
+    browser.type("dialog textarea", "which two?")
+    browser.press("dialog button", "Save")
+    browser.see("article.message .version", "2/2")
+    view = store.view("s")
+    assert [view.get(root).payload for root in view.children(None)] == [asked, asked | {"content": "which two?"}]
+
+
+def test_long_numbers_in_arguments_are_not_rounded(browser: Browser, own: Own) -> None:
+    """They are JSON as text, of which the page reads numbers."""
+    store, server = own
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"post": -9007199254740993}'}}
+    with store.session("s") as session:
+        session.append("look", {"role": "assistant", "content": None, "tool_calls": [call]})
+    browser.open(address(server, "#/s/s"))
+    browser.see(".fold-line", '{"post":-9007199254740993}')

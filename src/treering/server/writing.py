@@ -192,17 +192,28 @@ async def _committed(session: AsyncSession, key: str, body: CommitBody, drafts: 
 
 
 class EditBody(Body, frozen=True, kw_only=True):
-    """Another version of a message."""
+    """Another version of a message: a whole one, or its text."""
 
-    message: Any
+    message: Any = UNSET
     """A JSON object with a role, or text from the user."""
+    text: str | UnsetType = UNSET
+    """Instead of a message: its content. All other fields stay as they were recorded, also those that JSON lacks."""
 
 
 async def edit(call: Call, body: EditBody) -> Appended:
     """Record another version of a message as its sibling, on a new head. No other head moves."""
+    if (body.message is UNSET) == (body.text is UNSET):
+        raise UsageError("a version is a message or a text, and not both", kind=Kind.REQUEST)
     async with opened(call) as there:
-        node = await there.session.get(call.name("node"), blobs=False)
-        return await record(call, there, drafts_of(call, [body.message], node.parent))
+        node = await there.session.get(call.name("node"), blobs=body.message is UNSET)
+        message = _with_text(node, body.text) if isinstance(body.text, str) else body.message
+        return await record(call, there, drafts_of(call, [message], node.parent))
+
+
+def _with_text(node: Node, text: str) -> object:
+    """Return the message of a node with another content."""
+    fields = node.payload if isinstance(node.payload, Mapping) else {}
+    return {"role": node.role or "user", **fields, "content": text}
 
 
 async def regenerate(call: Call) -> Prepared:

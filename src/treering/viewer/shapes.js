@@ -16,6 +16,7 @@
  * @property {string} [type] Its media type.
  */
 
+import { parseJson } from "./json.js";
 import { common } from "./programs.js";
 
 /** @param {any} value @returns {value is BlobRef} */
@@ -205,7 +206,7 @@ function callId(fields) {
 function parsed(value) {
   if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
   try {
-    return JSON.parse(value);
+    return parseJson(value);
   } catch {
     return value;
   }
@@ -218,7 +219,7 @@ function listed(value) {
 
 /** @param {any} value */
 function textIn(value) {
-  return typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
+  return typeof value === "string" ? value : ["number", "bigint"].includes(typeof value) ? String(value) : "";
 }
 
 /** Text or a blob as it is, anything else as JSON. @param {any} value @returns {string | BlobRef} */

@@ -93,8 +93,7 @@ export class Writing {
     while (!made) {
       text = await askText("Edit the message: it becomes another version", text, { long: true });
       if (text === null) return;
-      const message = { ...(typeof row.node.payload === "object" ? row.node.payload : {}), role: row.node.role, content: text };
-      await this.attempt(async () => { made = await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/edit`, { message }); });
+      await this.attempt(async () => { made = await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/edit`, { text }); });
     }
     await this.attempt(() => this.page.show(made.nodes.at(-1), made.nodes.at(-1)));
   }
