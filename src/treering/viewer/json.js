@@ -1,4 +1,4 @@
-/** JSON without loss: numbers of JavaScript have 53 bits, and ids of other services are often longer. */
+/** Arguments of tools, which are JSON as text: numbers of JavaScript have 53 bits, and ids of other services are often longer. */
 
 /** Where so many digits stand together there may be a number that JavaScript would round. */
 const LONG = /\d{16}/;
@@ -7,7 +7,7 @@ const LONG = /\d{16}/;
 const raw = /** @type {any} */ (JSON).rawJSON;
 
 // JSON.stringify refuses a BigInt without this method.
-if (raw) Object.defineProperty(BigInt.prototype, "toJSON", { value() { return raw(String(this)); } });
+if (raw) Object.defineProperty(BigInt.prototype, "toJSON", { configurable: true, value() { return raw(String(this)); } });
 
 /**
  * Read JSON. A whole number that would be rounded becomes a BigInt, which `JSON.stringify` writes as it was; in an older
