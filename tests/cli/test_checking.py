@@ -125,9 +125,10 @@ def test_stats_of_all(recorded: Recorded) -> None:
     assert sum(row["bytes"] for row in document["sessions"]) == document["total"]["bytes"]
     assert {row[-2] for row in recorded.program("stats").rows} == {"tea", "coffee"}
     (recorded.program.store / "latest" / "coffee.jsonl.zst").write_bytes(b"nonsense")
-    done = recorded.program("stats")
+    done = recorded.program("stats", code=10)
     assert [row[-2] for row in done.rows] == ["tea"]
-    assert "coffee" in done.err
+    assert "not measured: coffee: " in done.err
+    assert recorded.program("stats", "--json", code=10).json["sessions"][0]["session"] == "tea"
 
 
 def test_repair(recorded: Recorded) -> None:

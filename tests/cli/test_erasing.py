@@ -57,3 +57,15 @@ def test_what_is_no_age_purges_nothing(told: Program, days: str) -> None:
     told("rm", "s", "--yes")
     assert "--older-than" in told("purge", "--older-than", days, "--yes", code=2).err
     assert told.json("purge", "--older-than", "1000000", "--yes")["purged"] == []
+
+
+def test_the_whole_id_of_a_note_counts_more_than_a_part_of_a_node(program: Program) -> None:
+    """What was named is erased, and nothing that is only like it."""
+    node = treering.Draft(role="user", payload={"role": "user", "content": "keep"}, id="plan-0001")
+    note = treering.Draft(type="note", kind="memo", payload={"memo": SECRET}, id="plan")
+    with treering.open(program.store).session("s") as session:
+        session.append(node, note)
+    assert program.json("erase", "s", "plan", "--yes")["ids"] == ["plan"]
+    assert holding(files_below(program.store), SECRET) == []
+    assert treering.open(program.store).view("s").get("plan-0001").payload["content"] == "keep"
+    assert program.json("erase", "s", "0001", "--yes")["ids"] == ["plan-0001"]

@@ -10,6 +10,7 @@ import click
 import pytest
 from tests.cli.conftest import Program, Recorded, environment
 
+import treering
 from treering import errors
 from treering.cli.exits import EXITS, code_of, line_of
 
@@ -66,6 +67,9 @@ def test_remedies_of_the_command_line() -> None:
         (("ls", "--limit", "0"), 2, "limit"),
         (("import", "/no/such/file"), 3, "/no/such/file"),
         (("import", ""), 2, "a path is empty"),
+        (("rm", "s", "--yes", "--store", ""), 2, "it is empty"),
+        (("verify", "--store", __file__), 2, "this is a file"),
+        (("continue", "s", "--message", " "), 2, "--message is empty"),
         (("follow", "s", "--poll", "nan"), 2, "nan"),
         (("follow", "s", "--poll", "inf"), 2, "inf"),
     ],
@@ -78,6 +82,16 @@ def test_errors_of_a_process(program: Program, arguments: tuple[str, ...], code:
     assert done.out == ""
     assert "Traceback" not in done.err
     assert not program.store.exists()
+
+
+def test_a_terminal_that_lacks_a_character_shows_the_rest(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question mark stands for it, where an error would hide everything."""
+    with treering.open(program.store).session("s") as session:
+        session.append(treering.user("oat \u4e2d " * 100))
+    monkeypatch.setenv("PYTHONIOENCODING", "iso-8859-1")
+    done = program.on_terminal("log", "s")
+    assert done.code == 0, done.out
+    assert "oat ? oat ? oat" in done.out
 
 
 def test_debug(program: Program) -> None:

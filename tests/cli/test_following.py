@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 from typing import Any
 
@@ -120,8 +121,8 @@ def test_ctrl_c(recorded: Recorded, form: tuple[str, ...]) -> None:
     _, told, word = err.decode().splitlines()  # of which the first goes behind `^C`
     assert (rest, word) == (b"", "interrupted")
     cursors = [json.loads(line)["after"] if form else line.split("\t")[-1] for line in shown.decode().splitlines()]
-    command, _, cursor = told.rpartition(" ")
-    assert command == "go on: treering follow tea --after"
+    *command, cursor, name = shlex.split(told.removeprefix("go on: "))
+    assert (command, name) == (["treering", "--store", str(recorded.program.store), "follow", "--after"], "tea")
     assert cursor in cursors[-2:]  # it may have been interrupted behind a line and before it knew so
     with recorded.store.session("tea") as session:
         session.append("and another")

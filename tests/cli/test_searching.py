@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Program, Recorded
 
+import treering
 from treering.cli.searching import KINDS
 from treering.search import texts
 
@@ -73,6 +74,16 @@ def test_no_update(recorded: Recorded) -> None:
     done = recorded.program("search", "total", "--rebuild")
     assert len(done.rows) == 2
     assert "made anew" in done.err
+
+
+def test_no_words_are_the_newest(program: Program) -> None:
+    """Of all namespaces together, also if the words are blank."""
+    store = treering.open(program.store)
+    for text, place in (("one", "a"), ("two", "a"), ("three", "b"), ("four", "b")):
+        with store.namespace(place).session(text) as session:
+            session.append(text)
+    found = [[row[0] for row in program("search", *words).rows] for words in ((), ("",), (" ",))]
+    assert found == [["four", "three", "two", "one"]] * 3
 
 
 def test_damage_is_told(recorded: Recorded, program: Program) -> None:

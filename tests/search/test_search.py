@@ -49,10 +49,26 @@ def test_operators_are_text(store: Store, index: Index) -> None:
     assert found(index, "text:that") == []
 
 
-@pytest.mark.parametrize("query", ["世", "你好", "好世界", "タワー", "교에", "ワーへ", "你好世*"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "世",
+        "你好",
+        "好世界",
+        "タワー",
+        "교에",
+        "ワーへ",
+        "你好世*",
+        "入門",
+        "Python",
+        "iPhone",
+        "の設定",
+        "版2リリース",
+    ],
+)
 def test_text_without_spaces(store: Store, index: Index, query: str) -> None:
     """Any piece of a sentence finds it in languages without spaces, and the snippet is as it was written."""
-    texts = ["你好世界 abc", "東京タワーへ行く", "학교에서 왔다"]
+    texts = ["你好世界 abc", "東京タワーへ行く", "학교에서 왔다", "Python入門を読む。iPhoneの設定、版2リリース"]
     with store.session("a") as session:
         session.append(*map(treering.user, texts))
     (text,) = found(index, query)

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from typing import Any, Final
 
 import click
@@ -60,6 +61,7 @@ class App(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command, and exit with its exit code."""
         _open_closed_streams()
+        _write_whatever_is_said()
         settings = Settings()
         sys.exit(self._run(settings, *args, **{"prog_name": "treering", **extra, "standalone_mode": False}))
 
@@ -94,6 +96,13 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their numbers
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for the whole process
+
+
+def _write_whatever_is_said() -> None:
+    """Print `?` for characters that the terminal cannot show, where an error would end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 class _ReaderGoneError(Exception):

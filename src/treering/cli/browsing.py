@@ -14,9 +14,9 @@ from treering.cli.completion import session_argument
 from treering.cli.continuing import opened
 from treering.cli.history import log
 from treering.cli.listing import ls
-from treering.cli.names import find_session
+from treering.cli.names import argument_of, find_session
 from treering.cli.output import Output
-from treering.cli.settings import Settings, default_store, environment, store_options
+from treering.cli.settings import Settings, environment, store_options
 from treering.cli.text import one_line
 from treering.errors import UsageError
 from treering.kinds import Kind
@@ -65,10 +65,8 @@ def _on_terminal() -> bool:
 
 def _ways(settings: Settings, namespace: Sequence[str], session: str) -> Sequence[tuple[str, str]]:
     """The name of a session, and the commands and code that continue it."""
-    store = [] if settings.target == default_store() else ["--store", settings.target]
-    options = [*store, *(f"--namespace={name}" for name in namespace)]
     return (
         ("session", session),
-        ("continue", shlex.join(["treering", *options, "continue", session])),
+        ("continue", shlex.join(["treering", *settings.options_for(namespace), "continue", *argument_of(session)])),
         ("Python", f"{opened(settings, namespace)}.session({session!r})"),
     )

@@ -10,7 +10,16 @@ import click
 from treering.api.store import Store
 from treering.cli import exits
 from treering.cli.completion import session_argument
-from treering.cli.names import all_sessions, find_session, namespace_cell, namespace_of, open_view, part_of, parts_of
+from treering.cli.names import (
+    all_sessions,
+    find_session,
+    namespace_cell,
+    namespace_of,
+    open_view,
+    part_of,
+    parts_of,
+    typed,
+)
 from treering.cli.output import Cell, Field, Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, size_text
@@ -163,10 +172,10 @@ def _size(answer: Answer) -> int:
 @json_option
 @session_argument(required=False)
 @store_options()
-@click.pass_obj
-def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
+@click.pass_context
+def stats(context: click.Context, *, as_json: bool, session: str | None) -> None:
     """Show how much space sessions take in the store, also those in namespaces."""
-    store, out = settings.open(), Output()
+    store, out = context.ensure_object(Settings).open(), Output()
     if session is not None:
         view = open_view(store, session)
         found = view.perform(at_rest)
@@ -176,27 +185,30 @@ def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
             namespace = namespace_cell(view.info.namespace)
             out.facts([("session", view.id), ("namespace", namespace), *_facts(found)])
         return
-    rows = _measure_all(store, out)
+    rows, errors = _measure_all(store)
     if as_json:
         total = AtRest(*(sum(column) for column in zip(*(row for _, row in rows), strict=True))) if rows else None
         out.document({"sessions": [_document(info, row) for info, row in rows], "total": total and _numbers(total)})
-        return
-    _print_rows(out, rows)
+    else:
+        _print_rows(out, rows)
+    for info, error in errors:
+        out.say(f"not measured: {typed(info)}: {exits.line_of(error)}")
+    if errors:
+        context.exit(exits.PARTLY)
 
 
-def _measure_all(store: Store, out: Output) -> list[tuple[SessionInfo, AtRest]]:
+def _measure_all(store: Store) -> tuple[list[tuple[SessionInfo, AtRest]], list[tuple[SessionInfo, TreeringError]]]:
+    """Return the numbers of each session, and the errors of those that cannot be read."""
     found: list[tuple[SessionInfo, AtRest]] = []
-    errors: list[TreeringError] = []
+    errors: list[tuple[SessionInfo, TreeringError]] = []
     with progress("counting") as step:
         for done, info in enumerate(all_sessions(store), 1):
             try:
                 found.append((info, part_of(store, info.namespace).view(info.id).perform(at_rest)))
             except TreeringError as error:
-                errors.append(error)
+                errors.append((info, error))
             step(done)
-    for each in errors:
-        out.say(exits.line_of(each))
-    return found
+    return found, errors
 
 
 def _numbers(found: AtRest) -> dict[str, int]:

@@ -68,6 +68,8 @@ def continue_(
     With --message the message is recorded first; the next program that resumes the session finds it at the end of the
     context.
     """
+    if message is not None and not message.strip():
+        raise click.UsageError("--message is empty")
     store, out, terminal = settings.open(), Output(), this_terminal(environment())
     others = _Others(store)
     if session is None:

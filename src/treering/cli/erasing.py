@@ -17,7 +17,6 @@ from treering.cli.output import Cell, Field, Output
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, one_line
 from treering.erasure.erasing import Receipt
-from treering.errors import NotFoundError
 
 
 @click.command()
@@ -61,12 +60,10 @@ def erase(
 
 
 def _find(session: Session, text: str) -> str:
-    try:
-        return find_node(session, text)
-    except NotFoundError:
-        if any(note.id == text for note in session.notes()):
-            return text
-        raise
+    """Return the id of a node, or of a note: a note only by its whole id, which counts more than a part of a node's."""
+    if text not in session.nodes().ids and any(note.id == text for note in session.notes()):
+        return text
+    return find_node(session, text)
 
 
 def _facts(receipt: Receipt) -> list[tuple[str, Field]]:

@@ -50,7 +50,7 @@ EXITS: Final = (
     Exit(7, "the store refused the credentials or the path", (AccessError,)),
     Exit(8, "the store cannot do this safely", (UnsafeStoreError,)),
     Exit(9, "written by a newer version", (FormatVersionError,)),
-    Exit(PARTLY, "done in part: some of several files were not imported"),
+    Exit(PARTLY, "done in part: some of several files were not imported, or some sessions not read"),
     Exit(INTERRUPTED, "interrupted"),
     Exit(READER_GONE, "the program that read the output ended"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from itertools import islice
 
 import click
@@ -12,7 +13,7 @@ from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli.completion import session_argument
 from treering.cli.conversation import role_style
 from treering.cli.message import first_line, headline, role_of
-from treering.cli.names import open_view, typed
+from treering.cli.names import argument_of, open_view
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, store_options
 from treering.cli.text import iso_time, local_time
@@ -66,7 +67,8 @@ def follow(
     except KeyboardInterrupt as interrupt:
         click.echo(err=True)  # a terminal shows `^C` on the line
         if after is not None:
-            out.say(f"go on: treering follow {typed(view.info)} --after {after}")
+            words = ["treering", *settings.options_for(view.info.namespace), "follow", "--after", after]
+            out.say(f"go on: {shlex.join([*words, *argument_of(view.id)])}")
         raise click.Abort from interrupt
 
 

@@ -146,7 +146,12 @@ def options_of(info: SessionInfo) -> str:
 
 def typed(info: SessionInfo) -> str:
     """The arguments that name a session on the command line."""
-    return " ".join(filter(None, (options_of(info), info.id)))
+    return " ".join(filter(None, (options_of(info), shlex.join(argument_of(info.id)))))
+
+
+def argument_of(session: str) -> list[str]:
+    """Return the words that name a session on the command line, behind all options."""
+    return ["--", session] if session.startswith("-") else [session]
 
 
 def namespace_cell(namespace: Sequence[str]) -> Cell:

@@ -52,7 +52,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--role", metavar="ROLE", help="Only messages of this role, of every kind.")
 @click.option("--project", metavar="NAME", help="Only sessions of this project.")
 @click.option("--cwd", metavar="FOLDER", help="Only sessions about this folder.")
-@click.option("--session", metavar="SESSION", help="Only this session.")
+@click.option("--session", metavar="SESSION", help="Only this session; with --no-update its whole name.")
 @click.option("--since", metavar="TIME", callback=_moment, help="Nothing older: a date, a time, or 30min, 12h, 3d, 2w.")
 @click.option("--until", metavar="TIME", callback=_moment, help="Only what is older.")
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
@@ -109,7 +109,7 @@ def search(
                 until_ms=until,
             )
         found.append((namespace_of(part), hits))
-    rows = together(found, limit, newest=newest or not words)
+    rows = together(found, limit, newest=newest or not " ".join(words).strip())
     if as_json:
         out.document({"hits": [msgspec.structs.asdict(hit) | {"namespace": namespace} for namespace, hit in rows]})
     elif out.terminal:

@@ -6,6 +6,8 @@ import ipaddress
 import secrets
 import socket
 import sys
+from collections.abc import Sequence
+from urllib.parse import quote
 
 import click
 
@@ -81,23 +83,11 @@ def view(
 
     Serves the store until interrupted, as `serve` does.
     """
-    fragment = ""
+    found = None
     if session is not None:
         place, name = find_session(settings.open(), session)
-        above = len(settings.namespace)
-        from treering.server.keys import key_of
-
-        fragment = f"/s/{key_of(namespace_of(place)[above:], name)}"
-    run(
-        settings,
-        host=host,
-        port=port,
-        token=token,
-        hostnames=hostname,
-        read_only=read_only,
-        opens=True,
-        fragment=fragment,
-    )
+        found = namespace_of(place)[len(settings.namespace) :], name
+    run(settings, host=host, port=port, token=token, hostnames=hostname, read_only=read_only, opens=True, session=found)
 
 
 def run(
@@ -109,7 +99,7 @@ def run(
     hostnames: tuple[str, ...],
     read_only: bool,
     opens: bool,
-    fragment: str = "",
+    session: tuple[Sequence[str], str] | None = None,
 ) -> None:
     """Listen, print the address, and answer requests until interrupted.
 
@@ -127,6 +117,7 @@ def run(
 
         from treering.api.async_store import AsyncStore  # loads asyncio, which no other command needs
         from treering.server import app
+        from treering.server.keys import key_of
     except ModuleNotFoundError as error:
         raise UsageError(
             f"a server needs a package that is not here: {error.name}",
@@ -145,9 +136,10 @@ def run(
         limit_concurrency=REQUESTS_AT_ONCE_MAX,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
+    fragment = "" if session is None else f"/s/{key_of(*session)}&"
     with _listening(host, port) as there:
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{there.getsockname()[1]}/#{fragment}{'&' if fragment else ''}token={token}"
+        address = f"http://{shown}:{there.getsockname()[1]}/#{fragment}token={quote(token, safe='')}"
         click.echo(f"treering serves {store.place.location} at", err=True)
         click.echo(address)
         sys.stdout.flush()

@@ -11,7 +11,9 @@ from click.core import ParameterSource
 
 from treering.api.store import Store
 from treering.cli.text import one_line
+from treering.errors import UsageError
 from treering.format.paths import prefix_of
+from treering.kinds import Kind
 from treering.storage.open import location_of
 from treering.store.place import Place, open_place
 
@@ -36,8 +38,14 @@ class Settings:
         return Store(self.place())
 
     def place(self) -> Place:
-        """Open the store for commands that need its driver."""
+        """Open the store for commands that need its driver.
+
+        Raises:
+            UsageError: There is a file of that name.
+        """
         self._opened = True
+        if (folder := self._folder) is not None and os.path.isfile(folder):
+            raise UsageError(f"a store is a folder, and this is a file. place={folder!r}", kind=Kind.OPTIONS)
         return self.elsewhere(self.target, self.namespace)
 
     def tell_what_is_missing(self) -> None:
@@ -49,11 +57,22 @@ class Settings:
     @property
     def missing_folder(self) -> str | None:
         """The folder of the store, if it does not exist; None for a store elsewhere."""
+        folder = self._folder
+        return folder if folder is not None and not os.path.exists(folder) else None
+
+    @property
+    def _folder(self) -> str | None:
+        """The folder of the store; None for a store elsewhere."""
         try:
             folder = location_of(self.target)
         except OSError:  # the path is relative, and the working folder is gone
             return None
-        return folder if os.path.isabs(folder) and not os.path.exists(folder) else None
+        return folder if os.path.isabs(folder) else None
+
+    def options_for(self, namespace: Sequence[str]) -> list[str]:
+        """Return the options with which another command finds a namespace of this store."""
+        store = ["--store", self.target] if self.store else []
+        return [*store, *["--single-writer"] * self.single_writer, *(f"--namespace={name}" for name in namespace)]
 
     def elsewhere(self, target: str, namespace: Sequence[str]) -> Place:
         """Open another store, or namespaces of it, with the same options."""
@@ -69,6 +88,8 @@ class Settings:
     def keep(self, context: click.Context, parameter: click.Parameter, value: object) -> None:
         """Store the value of an option."""
         name = parameter.name or ""
+        if name == "store" and value == "":  # as of a variable of the shell that is not set
+            raise click.BadParameter("it is empty; without this option it is the default store", context, parameter)
         if value not in (None, False, ()):
             setattr(self, name, value)
         if name == "store" and value is not None:

@@ -31,7 +31,7 @@ from treering.storage.requests import Version
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 APPLICATION_ID: Final = 0x54724978  # "TrIx" in the header of the file marks an index, which may be removed
 BUSY_SECONDS_MAX: Final = 60.0  # another process writes the texts of a whole segment at a time, and FTS5 may merge
 _DIGEST_BYTES: Final = 8

@@ -5,7 +5,8 @@ else, FTS5's own operators included, is taken as text.
 
 Chinese, Japanese and Korean text is searched by characters. FTS5's `unicode61` takes a run of letters for one word, and
 these languages put no spaces between words (Korean puts them behind particles). So a zero-width space, which separates
-words, is added after each of their characters, in the text and in the query, and a word becomes a phrase of characters.
+words, is added on both sides of each of their characters, in the text and in the query, and a word becomes a phrase of
+characters. What stands beside them, as a name in Latin letters, stays a word of its own.
 FTS5's `trigram` would need an index of its own, several times larger, and finds nothing shorter than three characters.
 """
 
@@ -30,7 +31,7 @@ _NOTHING: Final = '""'
 
 def spaced(text: str) -> str:
     """Return a text as the index stores it."""
-    return _UNSPACED.sub(rf"\1{_GAP}", text)
+    return _UNSPACED.sub(rf"{_GAP}\1{_GAP}", text)
 
 
 def joined(text: str) -> str:

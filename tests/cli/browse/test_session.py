@@ -134,6 +134,18 @@ async def test_d_compares_the_mark_with_the_node(tea: Tea) -> None:
         assert "mark" not in user.lines[0]
 
 
+async def test_the_label_of_a_checkpoint_is_not_the_nodes(tea: Tea) -> None:
+    """It is shown at the node, but what is asked for is the label of the node, which has none."""
+    with tea.store.session("milk") as session:
+        session.commit(["oat?"], label="good")
+        (node,) = session.path()
+    async with browsing(tea.store, session=(tea.store, "milk")) as user:
+        assert rows(user)[0] == "(main) [good] user: oat?"
+        await user.press("l", "enter")
+        assert rows(user)[0] == "(main) [good] user: oat?"
+    assert node not in tea.store.view("milk").labels()
+
+
 async def test_l_labels_the_node(tea: Tea) -> None:
     """The label is asked for, recorded and shown; an empty one removes it."""
     async with browsing(tea.store, session=(tea.store, "tea")) as user:

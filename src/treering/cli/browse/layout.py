@@ -37,7 +37,9 @@ class Layout:
         """The number of checkpoints by node."""
         self.labels: dict[str | None, str] = {entry.node: entry.label for entry in checkpoints if entry.label}
         """The label of a node, or else of its newest labelled checkpoint."""
-        self.labels.update(view.labels())
+        self.own_labels = view.labels()
+        """The labels of nodes and checkpoints themselves."""
+        self.labels.update(self.own_labels)
         self.problems = {problem.node: problem.kind for problem in view.problems()}
         self.heads: dict[str, list[str]] = {}
         """The names of the heads on a node."""

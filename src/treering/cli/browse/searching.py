@@ -90,7 +90,7 @@ class SearchScreen(StoreScreen):
                 (namespace, index.search(words, limit=HITS_MAX, kinds=kinds, session=session))
                 for namespace, index in indexes
             ]
-            return together(found, HITS_MAX, newest=not words)
+            return together(found, HITS_MAX, newest=not words.strip())
 
         hits = await self.read(find)
         if hits is not None and not self._queries.outdated:

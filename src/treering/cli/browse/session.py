@@ -99,7 +99,7 @@ class SessionScreen(TreeScreen):
 
     def action_label(self) -> None:
         """Label the node."""
-        label = self._layout.labels.get(self._at(), "") if self._layout is not None else ""
+        label = self._layout.own_labels.get(self._at() or "", "") if self._layout is not None else ""
         self._ask("label, empty to remove it, of", writing.label, label, needed=False)
 
     def action_branch(self) -> None:
