@@ -203,10 +203,16 @@ def test_another_text_leaves_the_rest_of_a_message(api: TestClient, folder: Path
 
 
 def test_another_text_of_what_has_no_fields_is_a_message(api: TestClient, folder: Path) -> None:
-    """What was erased, or recorded as text alone, gets the role of its node."""
+    """What was erased, or recorded as text alone or in another form, has the role of its node; a summary is refused."""
     with treering.open(folder).session("trip", shared=True) as session:
-        nodes = session.append(treering.Draft(payload="yes", role="assistant"), treering.assistant("secret")).nodes
+        other = {"role": "assistant", "parts": [{"text": "yes"}]}
+        nodes = session.append(
+            treering.Draft(payload="yes", role="assistant"), treering.assistant("secret"), other,
+            treering.Draft(kind="compaction", payload={"summary": "yes"}),
+        ).nodes  # fmt: skip
         session.erase(nodes[1])
+    *nodes, compaction = nodes
+    assert api.post(f"sessions/trip/nodes/{compaction}/edit", json={"text": "no"}).status_code == 400
     for node in nodes:
         made = api.post(f"sessions/trip/nodes/{node}/edit", json={"text": "no"}).json()["nodes"][0]
         assert treering.open(folder).view("trip").get(made).payload == {"role": "assistant", "content": "no"}

@@ -101,7 +101,7 @@ def _open_closed_streams() -> None:
 def _write_whatever_is_said() -> None:
     """Print `?` for characters that the terminal cannot show, where an error would end the command."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
+        if isinstance(stream, TextIOWrapper) and stream.isatty():
             stream.reconfigure(errors="replace")
 
 

@@ -197,7 +197,7 @@ class EditBody(Body, frozen=True, kw_only=True):
     message: Any = UNSET
     """A JSON object with a role, or text from the user."""
     text: str | UnsetType = UNSET
-    """Instead of a message: its content. All other fields stay as they were recorded, also those that JSON lacks."""
+    """Instead of a message: its `content`. All other fields stay as they were recorded, also those that JSON lacks."""
 
 
 async def edit(call: Call, body: EditBody) -> Appended:
@@ -211,8 +211,14 @@ async def edit(call: Call, body: EditBody) -> Appended:
 
 
 def _with_text(node: Node, text: str) -> object:
-    """Return the message of a node with another content."""
-    fields = node.payload if isinstance(node.payload, Mapping) else {}
+    """Return the message of a node with another content; what has none, as in the form of some programs, is not kept.
+
+    Raises:
+        UsageError: The node is no message.
+    """
+    if node.kind != "message":
+        raise UsageError(f"only a message has a text to replace. node={node.id!r}, kind={node.kind!r}", kind=Kind.NODE)
+    fields = node.payload if isinstance(node.payload, Mapping) and "content" in node.payload else {}
     return {"role": node.role or "user", **fields, "content": text}
 
 

@@ -1,6 +1,6 @@
 /** Checkpoints on a slider: the state at each, and what changed since the one before. */
 import { jsonBlock } from "./code.js";
-import { button, fill, h } from "./dom.js";
+import { button, fill, h, notice } from "./dom.js";
 import { fold } from "./parts.js";
 import { counted, shortId, timeText } from "./words.js";
 
@@ -22,7 +22,7 @@ export class Checkpoints {
     this.before = null;
     this.turn = 0;
     this.slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, step: 1, "aria-label": "Checkpoint", oninput: () => this.chosen() }));
-    this.older = button("Older ones", () => this.readOlder());
+    this.older = button("Older ones", () => this.readOlder().catch((error) => notice(String(error.message), true)));
     this.said = h("p.lead", { "aria-live": "polite" });
     this.view = h("div");
     this.element = h("div.panel-body");
@@ -40,24 +40,33 @@ export class Checkpoints {
     return this.chosen();
   }
 
+  /** Read it again: something happened. The one that is shown stays. */
+  async refresh() {
+    const id = this.rows[Number(this.slider.value)]?.id;
+    await this.show();
+    if (id) await this.choose(id);
+  }
+
   async readOlder() {
     const at = Number(this.slider.value);
-    const page = await this.session.get("checkpoints", { limit: PAGE, before: this.before });
+    const asked = this.before;
+    const page = await this.session.get("checkpoints", { limit: PAGE, before: asked });
+    if (asked !== this.before) return; // it was asked for twice
     this.rows = [...page.rows, ...this.rows];
     this.before = page.before ?? null;
     this.slider.max = String(this.rows.length - 1);
     this.slider.value = String(at + page.rows.length);
     this.older.hidden = !this.before;
-    this.chosen();
+    await this.chosen();
   }
 
-  /** Show one by its id. @param {string} id */
+  /** Show one by its id, however old it is. @param {string} id */
   async choose(id) {
-    const at = this.rows.findIndex((row) => row.id === id);
-    if (at >= 0) {
-      this.slider.value = String(at);
-      await this.chosen();
-    }
+    const find = () => this.rows.findIndex((row) => row.id === id);
+    while (find() < 0 && this.before) await this.readOlder();
+    if (find() < 0 || find() === Number(this.slider.value)) return;
+    this.slider.value = String(find());
+    await this.chosen();
   }
 
   async chosen() {

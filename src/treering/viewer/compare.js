@@ -1,6 +1,6 @@
 /** Two branches side by side, from where they part; and what differs in state and context at their ends. */
 import { changesList, contextChanges } from "./checkpoints.js";
-import { button, fill, h } from "./dom.js";
+import { button, fill, h, notice } from "./dom.js";
 import { showPayload } from "./parts.js";
 import { knownText, partsOf } from "./shapes.js";
 import { clockText, counted, roleClass, roleName, shortId, timeText } from "./words.js";
@@ -29,12 +29,13 @@ export class Compare {
     const parted = await this.session.get("branches", { a, b });
     const [left, right, diff] = await Promise.all([this.rows(a, parted.a), this.rows(b, parted.b), this.session.get("diff", { a, b })]);
     if (this.a !== a || this.b !== b) return undefined;
-    const common = parted.common ? ["They part behind ", button(shortId(parted.common), () => this.told.go(parted.common)), "."] : ["They have no message in common."];
+    const common = parted.common ? ["They part behind ", button(shortId(parted.common), () => this.told.go(parted.common)), "."] : [parted.complete ? "They have no message in common." : "They part further back than is looked at."];
+    const steps = parted.complete ? ` ${counted(parted.a.length, "step")} and ${counted(parted.b.length, "step")} since.` : ` The last ${counted(Math.max(parted.a.length, parted.b.length), "step")} of each are compared.`;
     return fill(
       this.element,
       this.choices(heads),
-      h("p.lead", {}, common, ` ${counted(parted.a.length, "step")} and ${counted(parted.b.length, "step")} since.`),
-      h("div.sides", {}, this.side("A", a, left, right), this.side("B", b, right, left)),
+      h("p.lead", {}, common, steps),
+      h("div.sides", {}, this.side("A", a, left, right, parted.a.length), this.side("B", b, right, left, parted.b.length)),
       h("h3", {}, "At the ends"),
       contextChanges(diff.context),
       changesList(diff.state, "state"),
@@ -53,8 +54,9 @@ export class Compare {
 
   /** @param {string} a @param {string} b */
   choose(a, b) {
-    if (a && b) location.hash = `#/s/${this.session.key}/compare/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
-    else this.show(a, b);
+    const there = `#/s/${this.session.key}/compare/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
+    if (a && b && location.hash !== there) location.hash = there;
+    else this.show(a, b).catch((error) => notice(String(error.message), true));
   }
 
   /** @param {string} end @param {string[]} ids */
@@ -66,13 +68,14 @@ export class Compare {
     return page.rows.reverse().filter((/** @type {any} */ row) => known.has(row.node.id));
   }
 
-  /** @param {string} name @param {string} end @param {any[]} rows @param {any[]} others */
-  side(name, end, rows, others) {
+  /** @param {string} name @param {string} end @param {any[]} rows @param {any[]} others @param {number} steps How many there are. */
+  side(name, end, rows, others, steps) {
     const head = Object.entries(this.session.card?.heads || {}).find(([, node]) => node === end)?.[0];
     return h(
       "section.side",
       { "aria-label": `Branch ${name}` },
       h("h3", {}, `${name} · ${head ?? shortId(end)}`),
+      steps > SHOWN && h("p.hint", {}, `The first ${SHOWN} of them:`),
       rows.length ? rows.map((row, at) => this.message(row.node, others[at]?.node, name)) : h("p.hint", {}, "Nothing since: it ends where they part."),
     );
   }

@@ -35,6 +35,8 @@ export class Conversation {
     this.before = null;
     /** @type {string[]} Ids behind the last row, on the way to the leaf. */
     this.below = [];
+    /** The last node of the branch that is known: all until there are in `rows` and `below`, or hidden. @type {string | null} */
+    this.known = null;
     this.selected = "";
     this.retracted = false;
     /** @type {Map<string, string>} The end of the branch that was last shown of a version. */
@@ -42,6 +44,8 @@ export class Conversation {
     /** @type {import("./seen.js").Marks | null} */
     this.seen = null;
     this.busy = false;
+    /** Something happened while rows were read. */
+    this.missed = false;
     this.asked = 0;
     this.list = h("div.messages", { role: "feed", "aria-label": "Conversation", "aria-busy": "false" });
     this.live = h("div.messages.open-answers");
@@ -76,6 +80,7 @@ export class Conversation {
     this.stand(leaf);
     this.before = page.before;
     this.below = behind.slice(behind.indexOf(String(last)) + 1);
+    this.known = behind.at(-1) ?? leaf;
     this.adopt(page.rows.reverse());
     this.layout();
     if (at) this.select(at, { scroll: true, focus });
@@ -140,7 +145,10 @@ export class Conversation {
       const wanted = new Set(next);
       const rows = [...this.rows, ...page.rows.reverse().filter((row) => wanted.has(row.node.id))];
       this.below = this.below.slice(next.length);
-      if (!this.below.length && this.leaf !== next.at(-1)) this.below = await this.session.below(String(this.leaf), String(next.at(-1)));
+      if (!this.below.length && this.leaf !== next.at(-1)) {
+        this.below = await this.session.below(String(this.leaf), String(next.at(-1)));
+        this.known = this.below.at(-1) ?? this.known;
+      }
       this.rows = rows.slice(-SHOWN_MAX);
       if (rows.length > SHOWN_MAX) this.before = this.rows[0].node.id;
       this.anchor.during(() => this.layout());
@@ -160,6 +168,7 @@ export class Conversation {
       this.busy = false;
       this.list.setAttribute("aria-busy", "false");
     }
+    if (this.missed) this.refresh().catch((error) => notice(String(error.message), true));
   }
 
   /** Take rows that were read; those that say the same as before stay what they were. @param {HistoryRow[]} rows */
@@ -385,6 +394,8 @@ export class Conversation {
   /** Something happened in the session: show it where it is on the page, and follow the end of the branch. */
   async refresh() {
     const follow = this.anchor.atEnd();
+    this.missed = this.busy;
+    if (this.busy) return;
     if (this.leaf === null) {
       const card = this.session.card;
       if (card?.node) await this.show(card.node);
@@ -394,7 +405,10 @@ export class Conversation {
       const { asked } = this;
       const [leaf, ids] = await this.end();
       if (asked !== this.asked) return;
-      if ((this.below.at(-1) ?? this.rows.at(-1)?.node.id) === this.leaf) this.below.push(...ids);
+      if (this.known === this.leaf) {
+        this.below.push(...ids);
+        this.known = ids.at(-1) ?? this.known;
+      }
       this.stand(leaf);
       const last = this.rows.at(-1)?.node.id;
       const page = await this.page({ node: last, limit: Math.max(1, this.rows.length) }, true);

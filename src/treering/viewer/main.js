@@ -68,6 +68,8 @@ class App {
     try {
       await this.show(route);
     } catch (error) {
+      this.page?.close();
+      this.page = null; // another place of the same session is shown on a page of its own
       const said = /** @type {any} */ (error);
       fill(this.place, h("main.failed", {}, h("h1", {}, said.status === 401 ? "This server asks for its token" : "This cannot be shown"), h("p", { role: "alert" }, said.status === 401 ? "Open the address that it printed when it was started; it ends in the token." : String(said.message)), h("a.button", { href: "#/" }, "Sessions")));
     }

@@ -2,7 +2,7 @@
 import { button, h, icon } from "./dom.js";
 import { fold, showPayload } from "./parts.js";
 import { headlineOf, isFields } from "./shapes.js";
-import { clockText, counted, firstLine, number, roleClass, roleName, timeText } from "./words.js";
+import { clockText, counted, firstLine, isoTime, number, roleClass, roleName, timeText } from "./words.js";
 
 /**
  * @typedef {{id: string, parent: string | null, kind: string, role: string, time_ms: number, at: number, head: string, links: Record<string, string>,
@@ -37,7 +37,7 @@ export function messageArticle(row, around, { which, joined = false } = {}) {
       {},
       h("span.role", {}, name),
       small && h("span.step-line", {}, told(node)),
-      h("time", { datetime: new Date(node.time_ms).toISOString(), title: timeText(node.time_ms) }, clockText(node.time_ms)),
+      h("time", { datetime: isoTime(node.time_ms), title: timeText(node.time_ms) }, clockText(node.time_ms)),
       marks(node),
       h("span.grow"),
       row.siblings > 1 && versions(row, around),

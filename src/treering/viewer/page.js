@@ -33,6 +33,9 @@ export class SessionPage {
     this.choice = new Choice(this.session);
     this.panel = "";
     this.at = "";
+    /** Counts what people ask to see: an answer that comes late does not take them back. */
+    this.turn = 0;
+    this.closed = false;
     const go = (/** @type {string} */ node) => this.go(node);
     this.conversation = new Conversation(this.session, { selected: (node) => this.selected(node), turned: (leaf) => this.choice.set(leaf), menu: (row, at) => this.menu(row, at) });
     this.tree = new Tree(this.session, (row) => this.chosenInTree(row));
@@ -40,7 +43,7 @@ export class SessionPage {
     this.writing = source.readOnly ? null : new Writing(this.session, page);
     const { writing } = this;
     this.panels = {
-      seen: new Seen(this.session, { marks: (seen) => this.conversation.showSeen(seen), at: (node) => this.conversation.made.get(node)?.row.node.at ?? Infinity, go }),
+      seen: new Seen(this.session, { marks: (seen) => this.conversation.showSeen(seen), at: (node) => this.placeOf(node), go }),
       checkpoints: new Checkpoints(this.session, { go, rewind: writing && ((id) => writing.rewind(id)), label: writing && ((id, old) => writing.label(id, old)) }),
       compare: new Compare(this.session, { go }),
       labels: new Labels(this.session, { go, checkpoint: (id) => this.openCheckpoint(id) }),
@@ -80,6 +83,7 @@ export class SessionPage {
 
   /** Go to another place of the same session. @param {Route} route */
   async goTo(route) {
+    this.turn += 1;
     if (route.a && route.b) {
       this.openPanel("compare", false);
       await this.panels.compare.show(route.a, route.b);
@@ -94,10 +98,17 @@ export class SessionPage {
   }
 
   close() {
+    this.closed = true;
     this.live.stop();
   }
 
+  /** The position of a node in the journal. @param {string} node @returns {Promise<number>} */
+  async placeOf(node) {
+    return this.conversation.made.get(node)?.row.node.at ?? (await this.session.get(`nodes/${encodeURIComponent(node)}`)).at;
+  }
+
   showCard() {
+    if (this.closed) return; // the title is that of another page
     const { info, heads, head } = /** @type {any} */ (this.session.card);
     document.title = `${sessionName(info)} · Treering`;
     fill(/** @type {HTMLElement} */ (this.title), sessionName(info));
@@ -121,6 +132,7 @@ export class SessionPage {
 
   /** Show the branch down to a leaf. @param {string} leaf @param {string} [at] */
   async show(leaf, at = undefined) {
+    this.turn += 1;
     await this.conversation.show(leaf, { at });
     if (!at) this.conversation.select(leaf);
     this.choice.set(leaf);
@@ -130,12 +142,14 @@ export class SessionPage {
 
   /** Show a node, on the branch that is shown if it is on it. @param {string} node */
   async go(node) {
+    const turn = ++this.turn;
     if (this.conversation.articleOf(node)) {
       this.conversation.select(node, { scroll: true, focus: true });
       return;
     }
     try {
       const { leaf, retracted } = await this.choice.branchOf(node);
+      if (turn !== this.turn || this.closed) return;
       this.conversation.retracted ||= retracted; // whoever goes there wants to see it
       await this.conversation.show(leaf, { at: node, focus: true });
       this.choice.set(leaf);
@@ -154,7 +168,7 @@ export class SessionPage {
 
   /** @param {string} node */
   selected(node) {
-    if (node === this.at) return;
+    if (node === this.at || this.closed) return;
     this.at = node;
     if (!location.hash.includes("/compare/")) history.replaceState(null, "", `#/s/${this.session.key}/n/${encodeURIComponent(node)}`);
     this.reveal();
@@ -252,7 +266,7 @@ export class SessionPage {
     if (said) items.splice(1, 0, ["Copy the text", () => copy(said)]);
     if (other && other !== node.id) items.push([this.panels.compare.a ? "… with this" : "Compare with the end shown", () => this.panels.compare.choose(other, node.id)]);
     if (writing) {
-      if (editableText(node.payload) !== null) items.push(["Edit", () => writing.edit(row)]);
+      if (node.kind === "message" && !node.erased && editableText(node.payload) !== null) items.push(["Edit", () => writing.edit(row)]);
       if (node.role === "assistant") items.push(["Answer again", () => writing.regenerate(row)]);
       items.push(["Branch from here", () => writing.branch(row)], ["Label", () => writing.label(node.id, node.label || "")], [node.retracted ? "Show again" : "Retract", () => writing.retract(row)]);
     }
@@ -285,6 +299,7 @@ export class SessionPage {
     await Promise.all([this.tree.refresh(), this.conversation.refresh()]);
     this.reveal();
     if (this.panel === "labels" || this.panel === "about") await this.refreshPanel();
+    if (this.panel === "checkpoints") await this.panels.checkpoints.refresh();
   }
 
   deleted() {

@@ -30,7 +30,7 @@ export class Marks {
 export class Seen {
   /**
    * @param {import("./session.js").Session} session
-   * @param {{marks: (seen: Marks | null) => void, at: (node: string) => number, go: (node: string) => void}} told
+   * @param {{marks: (seen: Marks | null) => void, at: (node: string) => Promise<number>, go: (node: string) => void}} told
    */
   constructor(session, told) {
     this.session = session;
@@ -46,8 +46,9 @@ export class Seen {
     const context = await this.session.get("context", { node, limit: PAGE });
     const runs = context.left_out.runs.slice(-RUNS_SHOWN);
     const said = runs.length ? await this.session.previews(runs.map((/** @type {Run} */ run) => run.first)) : {};
+    const at = await this.told.at(node);
     if (this.node !== node) return undefined;
-    this.told.marks(new Marks(this.told.at(node), context.left_out.runs));
+    this.told.marks(new Marks(at, context.left_out.runs));
     return fill(this.element, this.summary(context), this.leftOut(context.left_out, runs, said), h("h3", {}, "In the context"), this.items(context), this.settings(context));
   }
 

@@ -48,8 +48,10 @@ export class Session {
   }
 
   /** The first lines of some messages. @param {string[]} nodes @returns {Promise<Record<string, string>>} */
-  previews(nodes) {
-    return this.get("previews", { nodes: nodes.slice(0, NODES_MAX) });
+  async previews(nodes) {
+    const found = {};
+    for (let at = 0; at < nodes.length; at += NODES_MAX) Object.assign(found, await this.get("previews", { nodes: nodes.slice(at, at + NODES_MAX) }));
+    return found;
   }
 
   /** Read what some nodes took. @param {string[]} nodes @param {boolean} [again] */

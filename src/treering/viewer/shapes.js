@@ -46,7 +46,11 @@ export function partsOf(payload) {
   if (typeof payload === "string" || isBlob(payload)) return [{ kind: "text", text: payload }];
   if (!isFields(payload)) return [{ kind: "data", value: payload }];
   if (isFields(payload.$erased)) return partsOf(payload.$erased.message);
-  return messagePayload(common(payload));
+  try {
+    return messagePayload(common(payload));
+  } catch {
+    return [{ kind: "data", value: payload }]; // a field of an odd type must not hide the whole session
+  }
 }
 
 /** @param {Record<string, any>} payload In the common shape, or in one that nobody knows. @returns {Part[]} */

@@ -28,6 +28,8 @@ export class Tree {
     this.pages = new Map();
     /** @type {Map<string, string>} */
     this.previews = new Map();
+    /** Those that may have changed since they were read. @type {Set<string>} */
+    this.stale = new Set();
     this.active = -1;
     this.shownNode = "";
     /** The node of which the row is known. */
@@ -53,6 +55,7 @@ export class Tree {
     const read = await this.read(at);
     this.pages = new Map([[at, read.rows]]);
     this.total = read.total;
+    this.stale = new Set(this.previews.keys());
     this.located = "";
     this.sheet.style.height = `${Math.min(this.total * ROW, TALL)}px`;
     if (this.shownNode && this.active < 0) return; // it is drawn where it will be scrolled to
@@ -162,14 +165,20 @@ export class Tree {
     for (let index = first; index < last; index += 1) {
       const rows = this.pages.get(Math.floor(index / PAGE));
       const row = Array.isArray(rows) ? rows[index % PAGE] : undefined;
-      if (row && row.count === 1 && !this.previews.has(row.first)) wanted.push(row.first);
+      if (row && row.count === 1 && (!this.previews.has(row.first) || this.stale.has(row.first))) wanted.push(row.first);
     }
     if (!wanted.length) return;
-    wanted.forEach((node) => this.previews.set(node, ""));
-    const found = await this.session.previews(wanted).catch(() => ({}));
+    for (const node of wanted) {
+      this.previews.set(node, this.previews.get(node) ?? "");
+      this.stale.delete(node);
+    }
+    const found = await this.session.previews(wanted).catch(() => null);
+    if (found === null) wanted.forEach((node) => this.stale.add(node)); // they are asked for again when something is drawn
     if (this.previews.size > 5000) this.previews.clear();
-    for (const [node, text] of Object.entries(found)) this.previews.set(node, firstLine(text));
-    if (Object.keys(found).length) this.draw();
+    const told = Object.entries(found ?? {}).map(([node, text]) => /** @type {[string, string]} */ ([node, firstLine(text)]));
+    const changed = told.some(([node, text]) => this.previews.get(node) !== text);
+    for (const [node, text] of told) this.previews.set(node, text);
+    if (changed) this.draw();
   }
 
   /** @param {number} index */

@@ -16,9 +16,15 @@ export function sizeText(bytes) {
   return bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
+/** A time for programs; empty if there is none, or one that no calendar has. @param {number} ms */
+export function isoTime(ms) {
+  const time = new Date(ms);
+  return ms && !Number.isNaN(time.getTime()) ? time.toISOString() : "";
+}
+
 /** The date and time, to the minute. @param {number} ms */
 export function timeText(ms) {
-  if (!ms) return "";
+  if (!isoTime(ms)) return "";
   const time = new Date(ms);
   const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
   return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
@@ -28,7 +34,7 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 
 /** The time, and the day if it is another one. @param {number} ms @param {number} [now] */
 export function clockText(ms, now = Date.now()) {
-  if (!ms) return "";
+  if (!isoTime(ms)) return "";
   const [time, today] = [new Date(ms), new Date(now)];
   const clock = timeText(ms).slice(-5);
   if (time.toDateString() === today.toDateString()) return clock;

@@ -86,6 +86,14 @@ export class Writing {
     }
   }
 
+  /** Write, and then show what came of it; if that fails, what was written is not written again. @template T @param {() => Promise<T>} send @param {(made: T) => Promise<void>} show @returns {Promise<boolean>} Whether it was written. */
+  async write(send, show) {
+    let made = /** @type {any} */ (null);
+    if (!(await this.attempt(async () => { made = await send(); }))) return false;
+    await this.attempt(() => show(made));
+    return true;
+  }
+
   /** @param {HistoryRow} row */
   async edit(row) {
     let text = /** @type {string | null} */ (editableText(row.node.payload) ?? "");
@@ -102,8 +110,7 @@ export class Writing {
   async branch(row) {
     const head = await askText("Name of the new branch, which goes on from this message", "", { done: "Branch" });
     if (head === null) return;
-    await this.attempt(async () => {
-      await this.session.send("POST", "branch", { head: head.trim(), node: row.node.id });
+    await this.write(() => this.session.send("POST", "branch", { head: head.trim(), node: row.node.id }), async () => {
       await this.page.show(row.node.id);
       notice(`You are on ${head.trim()}.`);
     });
@@ -111,8 +118,7 @@ export class Writing {
 
   /** @param {HistoryRow} row */
   async regenerate(row) {
-    await this.attempt(async () => {
-      const made = await this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/regenerate`);
+    await this.write(() => this.session.send("POST", `nodes/${encodeURIComponent(row.node.id)}/regenerate`), async (made) => {
       await this.page.show(made.node);
       notice(`Branch ${made.head} is ready for another answer.`);
     });
@@ -199,14 +205,13 @@ export class Writing {
     const content = field.value;
     if (!content.trim() || field.readOnly) return;
     field.readOnly = true;
-    const done = await this.attempt(async () => {
+    const done = await this.write(async () => {
       const heads = Object.entries((await this.session.open()).heads || {});
       const there = heads.filter(([, node]) => node === leaf).map(([name]) => name);
       const head = there.find((name) => name === this.session.card?.head) ?? there[0];
       const place = leaf === null ? {} : head ? { head, expect: leaf } : { parent: leaf };
-      const made = await this.session.send("POST", "messages", { messages: [{ role: "user", content }], ...place });
-      await this.page.show(made.nodes.at(-1));
-    });
+      return this.session.send("POST", "messages", { messages: [{ role: "user", content }], ...place });
+    }, (made) => this.page.show(made.nodes.at(-1)));
     field.readOnly = false;
     if (done) field.value = "";
     field.focus();
