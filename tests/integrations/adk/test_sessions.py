@@ -413,3 +413,39 @@ async def test_resuming_takes_two_reads_of_each_session_however_long_it_is() -> 
     counts.reset()
     assert len((await got(again)).events) == 300
     assert counts.total == counts.counts["Get"] <= 6
+
+
+async def test_a_value_that_cannot_be_stored_changes_nothing(backend: Backend) -> None:
+    """Also if it is one of the app or the user, which are recorded behind the event: the session can still be read."""
+    deep: dict[str, Any] = {}
+    for _ in range(120):
+        deep = {"a": deep}
+    (service,) = services(backend, 1)
+    session = await new(service)
+    for name in ("user:deep", "app:deep"):
+        with pytest.raises(UsageError):
+            await service.append_event(session, said("a", {name: deep}))
+        with pytest.raises(UsageError):
+            await new(service, "other", {"user:x": 1, name: deep})
+    await service.append_event(session, said("b"))
+    found = await got(service)
+    assert (texts(found), found.state) == (["b"], {})
+
+
+async def test_what_was_erased_or_amended_is_said_by_who_said_it(backend: Backend) -> None:
+    """An amendment may have the form of Gemini or of a chat; what was erased is a note."""
+    (service,) = services(backend, 1)
+    session = await new(service)
+    for author, text in (("user", "a"), ("model", "b"), ("model", "c"), ("model", "d")):
+        content = types.Content(role=author, parts=[types.Part(text=text)])
+        await service.append_event(session, Event(author=author, content=content))
+    store = backend.store().namespace(session.app_name).namespace(session.user_id)
+    with store.session("talk", shared=True) as open_session:
+        path = open_session.path()
+        open_session.amend(path[1], {"role": "model", "parts": [{"text": "right"}]})
+        open_session.amend(path[2], {"role": "assistant", "content": "good"})
+        open_session.erase(path[3])
+    events = (await got(service)).events
+    shown = [(each.content.role, each.content.parts[0].text) for each in events if each.content and each.content.parts]
+    assert shown == [("user", "a"), ("model", "right"), ("model", "good"), ("model", "[erased]")]
+    assert [each.author == "user" for each in events] == [True, False, False, False]

@@ -238,3 +238,19 @@ async def test_a_checkpoint_stores_what_is_new() -> None:
     assert counts.counts["Get"] == counts.total <= 3
     segments = sum(len(data) for key, data in backend.snapshot().items() if "/segments/" in key or "/tail" in key)
     assert segments <= 2 * STEPS * 1000
+
+
+async def test_an_erased_checkpoint_is_as_one_that_was_deleted(backend: Backend) -> None:
+    """It is in no list, and does not keep others from being saved, read and deleted."""
+    storage = TreeringCheckpointStorage(backend.store())
+    await storage.save(made(1))
+    with backend.store().session("workflows", shared=True) as session:
+        session.erase(state=["agent_framework/workflow"])
+    with pytest.raises(WorkflowCheckpointException):
+        await storage.load("flow-1")
+    assert await storage.get_latest(workflow_name="flow") is None
+    await storage.save(made(2))
+    assert shown(await storage.load("flow-2")) == shown(made(2))
+    assert [each.checkpoint_id for each in await storage.list_checkpoints(workflow_name="flow")] == ["flow-2"]
+    assert await storage.delete("flow-1")
+    assert await storage.delete("flow-2")

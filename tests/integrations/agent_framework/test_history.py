@@ -190,3 +190,14 @@ async def test_a_turn_takes_two_requests() -> None:
         await provider.save_messages("talk", [*user(f"{number}"), Message("assistant", ["yes"])])
     assert counts.counts["Put"] <= TURNS + SEALS
     assert counts.counts["Get"] <= TURNS
+
+
+async def test_what_was_erased_is_not_recorded_again(backend: Backend) -> None:
+    """A program that passes its whole history still has the words; only the new message is added."""
+    provider = TreeringHistoryProvider(backend.store())
+    messages = [Message("user", ["secret"], message_id="1"), Message("assistant", ["ok"], message_id="2")]
+    await provider.save_messages("talk", messages)
+    with backend.store().session("talk", shared=True) as session:
+        session.erase(session.path()[0])
+    await provider.save_messages("talk", [*messages, Message("user", ["more"], message_id="3")])
+    assert await texts(provider) == ["[erased]", "ok", "more"]

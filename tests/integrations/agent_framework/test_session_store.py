@@ -106,3 +106,21 @@ async def test_a_snapshot_stores_what_is_new() -> None:
     assert counts.counts["Put"] <= 1.3 * TURNS
     segments = sum(len(data) for key, data in backend.snapshot().items() if "/segments/" in key or "/tail" in key)
     assert segments <= 2 * TURNS * 1000
+
+
+async def test_an_erased_snapshot_is_told_and_replaced(backend: Backend) -> None:
+    """Reading it says that it was erased; it can be stored again, and so can one that this object deleted."""
+    store, stored = TreeringSessionStore(backend.store()), session(plan="secret")
+    await store.set("talk", stored)
+    with backend.store().session("talk", shared=True) as opened:
+        opened.erase(state=["agent_framework/state"])
+    with pytest.raises(UsageError, match="was erased"):
+        await store.get("talk")
+    stored.state["plan"] = "new"
+    await store.set("talk", stored)
+    found = await store.get("talk")
+    assert found is not None
+    assert found.state == {"plan": "new"}
+    await store.delete("talk")
+    await store.set("talk", stored)
+    assert await store.get("talk") is not None

@@ -86,3 +86,17 @@ def test_an_amended_message_is_what_the_graph_goes_on_with(backend: Backend) -> 
         session.amend(node, payload)
     assert say(chat(TreeringSaver(backend.store())), "two")[0] == "eins"
     assert len(backend.store().view("t").nodes()) == 4
+
+
+def test_an_erased_checkpoint_is_left_out_of_lists(backend: Backend) -> None:
+    """The others of its thread, and of other threads, are there."""
+    with TreeringSaver(backend.store()) as saver:
+        say(chat(saver), "one")
+    with backend.store().session("t", shared=True) as session:
+        session.erase(state=["/checkpoint"])
+    again = TreeringSaver(backend.store())
+    assert again.get_tuple(config()) is None
+    assert list(again.list(config())) == []
+    say(chat(again), "two")
+    assert list(again.list(config()))
+    assert list(again.list(None))

@@ -371,3 +371,26 @@ async def test_an_open_session_holds_no_lock(backend: Backend) -> None:
         assert other.info.messages == 1
     backend.store().delete("talk")
     session.close()
+
+
+async def test_a_branch_that_another_process_deleted_does_not_come_back(backend: Backend) -> None:
+    """Who stood on it is told, and goes on elsewhere."""
+    one, two = opened(backend)
+    await one.add_items(said("a", "b"))
+    await one.create_branch_from_turn(2, "x")
+    await two.switch_to_branch("main")
+    await two.delete_branch("x")
+    with pytest.raises(UsageError, match="'x' was deleted by another process"):
+        await one.add_items(said("c"))
+    assert [each["branch_id"] for each in await two.list_branches()] == ["main"]
+    await one.switch_to_branch("main")
+    await one.add_items(said("c"))
+    assert texts(await two.get_items()) == ["a", "b", "c"]
+
+
+async def test_nothing_is_taken_from_a_session_that_is_not_there(backend: Backend) -> None:
+    """And none is made."""
+    (session,) = opened(backend, 1, "ghost")
+    assert await session.pop_item() is None
+    await session.clear_session()
+    assert [each.id for each in backend.store().sessions().rows] == []

@@ -120,3 +120,24 @@ async def test_the_harness_moves_large_parts_there() -> None:
     moved = await externalize_media(payload, media_store=store, threshold_bytes=64 * 1024)
     assert len(str(moved)) < 110_000
     assert await restore_media(moved, media_store=store) == payload
+
+
+async def test_a_history_with_a_retracted_message_can_be_saved() -> None:
+    """What is new is recorded, and what was retracted stays hidden."""
+    backend = memory_backend()
+    history = TreeringMessageHistory(backend.store(), "talk")
+    await history.save((before := await AGENT.run("one")).all_messages())
+    with backend.store().session("talk", shared=True) as session:
+        session.retract(session.path()[0])
+    await history.save((await AGENT.run("two", message_history=before.all_messages())).all_messages())
+    found = await TreeringMessageHistory(backend.store(), "talk").load()
+    assert [getattr(part, "content", None) for each in found for part in each.parts] == ["I see 1", "two", "I see 3"]
+
+
+async def test_arguments_of_tools_are_not_taken_for_bytes() -> None:
+    """Though they have fields of the same names."""
+    given = {"kind": "binary", "data": "a-_b"}
+    history = TreeringMessageHistory(memory_backend().store(), "talk")
+    messages: list[ModelMessage] = [ModelResponse(parts=[ToolCallPart("look", given, tool_call_id="1")])]
+    await history.save(messages)
+    assert await history.load() == messages

@@ -470,3 +470,16 @@ def test_agents_on_a_manager_of_strands(place: Backend) -> None:
     assert len(anew(place).list_messages("s", "a")) > len(other.messages)
     other("again")
     assert "more" in str(agent().messages)
+
+
+@pytest.mark.parametrize("key", ["state", "created_at"])
+def test_a_part_that_was_erased_is_told(kept: TreeringSessionRepository, place: Backend, key: str) -> None:
+    """By the error of Strands, also if it is the mark of a session; an agent whose state was erased can be updated."""
+    with place.store().session("s/agents/a", shared=True) as session:
+        session.erase(state=[key])
+    with pytest.raises(SessionException, match="was erased"):
+        kept.read_agent("s", "a")
+    kept.update_agent("s", agent_of())
+    found = kept.read_agent("s", "a")
+    assert found is not None
+    assert found.state == agent_of().state

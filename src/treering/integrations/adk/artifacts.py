@@ -220,7 +220,7 @@ def _encoded(file: _File, part: types.Part) -> dict[str, Any]:
 def _bytes_of(part: types.Part) -> bytes:
     if part.inline_data is not None:
         return part.inline_data.data or b""
-    return (part.text or "").encode()
+    return (part.text or "").encode("utf-8", "surrogatepass")
 
 
 def _save(place: Place, file: _File, facts: dict[str, Any], data: bytes, metadata: dict[str, Any]) -> Steps[int]:
@@ -259,7 +259,7 @@ def _load(place: Place, file: _File, version: int | None) -> Steps[types.Part | 
     if part.inline_data is not None:
         part.inline_data.data = found[0]
     elif facts.get("text"):
-        part.text = found[0].decode()
+        part.text = found[0].decode("utf-8", "surrogatepass")
     return part
 
 

@@ -6,6 +6,7 @@ messages finds the text, calls, results and pictures of an event. The rest of th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from google.adk.events.event import Event
 from google.adk.sessions.state import State
 from google.genai import types
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from treering.errors import UsageError
@@ -79,19 +80,40 @@ def new_event(event: Event) -> NewEvent:
         del fields["content"]
     payload = _storable(said | {REST: fields})
     state = scoped(event.actions.state_delta)
+    require_storable(state)
     return NewEvent(
         event.id, payload, _role_of(event), _usage_of(event), state, event.actions.rewind_before_invocation_id
     )
 
 
+def require_storable(state: Scoped) -> None:
+    """Refuse values before anything is recorded: those of app and user are recorded apart from the session's.
+
+    Raises:
+        UsageError: A value cannot be stored.
+    """
+    values.encode({**state.app, **state.user, **state.session})
+
+
 def event_of(payload: object) -> Event:
-    """Return the event of a payload. A payload that is no event, since it was erased or amended, becomes plain text."""
+    """Return the event of a payload. A payload that is no event, since it was erased or amended, becomes a message."""
     fields = dict(rest_of(payload))
     if not fields or not isinstance(payload, Mapping):
-        text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False, default=str)
-        return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
+        return _said(payload)
     content = {name: payload[name] for name in _CONTENT if name in payload}
     return Event.model_validate_json(_json_of(fields | ({"content": content} if content else {})))
+
+
+def _said(payload: object) -> Event:
+    """Return an event with a message of another form: of its role, with its parts or its text, or else all of it."""
+    fields: Mapping[Any, Any] = payload if isinstance(payload, Mapping) else {}
+    role = "user" if fields.get("role", "user") == "user" else "model"
+    if "parts" in fields:
+        with contextlib.suppress(ValidationError):
+            return Event(author=role, content=content_of({**fields, "role": role}))
+    text = fields.get("content", payload)
+    text = text if isinstance(text, str) else json.dumps(payload, ensure_ascii=False, default=str)
+    return Event(author=role, content=types.Content(role=role, parts=[types.Part(text=text)]))
 
 
 def parts_of(content: types.Content) -> dict[str, Any]:

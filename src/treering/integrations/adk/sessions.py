@@ -25,7 +25,16 @@ from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.ids import new_nonce
 from treering.integrations.adk.conversation import Conversation, Newest, Owed, Read
-from treering.integrations.adk.events import NewEvent, Scoped, event_of, joined, new_event, rest_of, scoped
+from treering.integrations.adk.events import (
+    NewEvent,
+    Scoped,
+    event_of,
+    joined,
+    new_event,
+    require_storable,
+    rest_of,
+    scoped,
+)
 from treering.integrations.adk.places import Shared, Where, is_session, place_of_user
 from treering.integrations.adk.scope import Scope
 from treering.integrations.closable import Closable
@@ -178,6 +187,7 @@ class TreeringSessionService(BaseSessionService, Closable):
     def _create(self, where: Where, state: Scoped) -> Session:
         if self._sessions.use(where, Conversation.exists):
             raise AlreadyExistsError(f"Session with id {where.session} already exists.")
+        require_storable(state)
         self._settle(where, Owed(new_nonce(), state))  # before the session: one that exists has all its state
         read = self._sessions.use(where, lambda session: session.create(state.session))
         return _session(where, read, joined(*self._both(where), read.state), None)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
+from treering.format.erasure import is_erased
 from treering.format.values import fields_of
 from treering.integrations.agent_framework.names import CHECKPOINT, LATE, MARK
 from treering.integrations.agent_framework.pieces import is_of, join, split
@@ -83,8 +84,8 @@ class Checkpoints(SharedSession):
     # read
 
     def newest(self) -> Plain | None:
-        """Return the checkpoint that was saved last, as `look` read it; None if it was deleted."""
-        return self._plain(self._keys) if CHECKPOINT in self._keys else None
+        """Return the checkpoint that was saved last, as `look` read it; None if it was deleted or erased."""
+        return self._plain_in(self._keys)
 
     def saved(self) -> Steps[list[Saved]]:
         """List all checkpoints, in the order in which their ids were first saved; reads only skeletons."""
@@ -136,14 +137,23 @@ class Checkpoints(SharedSession):
         return [plain for plain in (yield from self._load_if_there(of_it)) if plain is not None]
 
     def _load_if_there(self, wanted: Sequence[Saved]) -> Steps[list[Plain | None]]:
-        """Read the listed checkpoints; None for each that another writer deleted after it was listed."""
+        """Read the listed checkpoints; None for each that was erased, or that another writer deleted since."""
+        content = self.writer.content
         try:
-            return [*(yield from self.load(wanted))]
+            held = yield from content.load_checkpoints([each.held_by for each in wanted])
         except NotFoundError:
             there = {each.held_by for each in (yield from self.saved())}
+        else:
+            return [self._plain_in(each.state) for each in held]
         left = [each for each in wanted if each.held_by in there]
-        found = dict(zip(left, (yield from self.load(left)), strict=True))
+        held = yield from content.load_checkpoints([each.held_by for each in left])
+        found = dict(zip(left, [self._plain_in(each.state) for each in held], strict=True))
         return [found.get(each) for each in wanted]
+
+    def _plain_in(self, state: Mapping[str, bytes]) -> Plain | None:
+        """The checkpoint in a state; None if it has none, or a part of it was erased."""
+        gone = any(is_of(CHECKPOINT, key) and is_erased(raw) for key, raw in state.items())
+        return None if gone or CHECKPOINT not in state else self._plain(state)
 
     def _plain(self, state: Mapping[str, bytes]) -> Plain:
         plain: Plain = join(CHECKPOINT, state)
@@ -163,7 +173,8 @@ class Checkpoints(SharedSession):
         before = recording.checkpoint.state if recording.checkpoint is not None else {}
         changed = {key: values.decode(raw) for key, raw in new.keys.items() if before.get(key) != raw}
         gone = [key for key in before if is_of(CHECKPOINT, key) and key not in new.keys]
-        if CHECKPOINT in before and LATE not in before and moment_of(self._plain(before)["timestamp"]) > new.moment:
+        newest = self._plain_in(before)
+        if newest is not None and LATE not in before and moment_of(newest["timestamp"]) > new.moment:
             changed[LATE] = True
         recording.keep(Change(state=changed, drop=gone, metadata={MARK: new.facts}))
         return recording
@@ -185,7 +196,8 @@ class Checkpoints(SharedSession):
         yield from self._stand()
         recording = Recording(self.writer)
         before = recording.checkpoint.state if recording.checkpoint is not None else {}
-        if CHECKPOINT in before and self._plain(before)["checkpoint_id"] == checkpoint:
+        newest = self._plain_in(before)
+        if newest is not None and newest["checkpoint_id"] == checkpoint:
             gone: Collection[str] = [key for key in before if is_of(CHECKPOINT, key)]
             recording.keep(Change(state={LATE: True}, drop=[*gone]))
         return recording

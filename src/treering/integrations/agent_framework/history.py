@@ -64,7 +64,7 @@ class History(SharedSession):
         recording, known = Recording(self.writer), 0
         if len(self.writer.replica.state.context.items) <= len(new):  # else `new` cannot repeat the whole history
             yield from self.writer.blobs.fetch_shown()
-            known = repeated(self._shown(), new)
+            known = repeated(self._shown(), self._erased(), new)
         for payload in new[known:]:
             role = payload.get("role")
             recording.draft(Draft(role=role if isinstance(role, str) else "", payload=payload))
@@ -75,16 +75,26 @@ class History(SharedSession):
     def _shown(self) -> list[Payload]:
         return [each.message for each in recorded(self.writer) if isinstance(each.message, dict)]
 
+    def _erased(self) -> list[bool]:
+        """Whether each of these messages was erased."""
+        erased = self.writer.replica.burials.names
+        return [each.node in erased for each in recorded(self.writer) if isinstance(each.message, dict)]
 
-def repeated(history: Sequence[Payload], new: Sequence[Payload]) -> int:
+
+def repeated(history: Sequence[Payload], erased: Sequence[bool], new: Sequence[Payload]) -> int:
     """Return how many of the first new messages repeat the history: the length of the whole history, or 0.
 
-    A history of one message without an id is never taken for repeated.
+    A history of one message without an id is never taken for repeated. A message that was erased is the one that the
+    program still has at its place, if their roles are equal: otherwise what was erased would be recorded once more.
     """
     count = len(history)
-    if not 0 < count <= len(new) or (count == 1 and history[0].get("message_id") is None):
+    if not 0 < count <= len(new) or (count == 1 and history[0].get("message_id") is None and not erased[0]):
         return 0
-    return count if all(map(_same, history, new)) else 0
+    same = (
+        one.get("role") == other.get("role") if gone else _same(one, other)
+        for one, gone, other in zip(history, erased, new, strict=False)
+    )
+    return count if all(same) else 0
 
 
 def _same(one: Payload, other: Payload) -> bool:

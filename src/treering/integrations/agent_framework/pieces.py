@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from treering.errors import CorruptError
+from treering.errors import CorruptError, UsageError
 from treering.format import values
+from treering.format.erasure import is_erased
 from treering.kinds import Kind
 
 ENTRY_BYTES_MIN: Final = 256
@@ -45,9 +46,12 @@ def join(root: str, state: Mapping[str, bytes]) -> Any:
 
     Raises:
         CorruptError: A key is missing.
+        UsageError: A key was erased.
     """
     if root not in state:
         raise CorruptError(f"a part of a checkpoint is missing. key={root!r}", kind=Kind.SHAPE)
+    if is_erased(state[root]):
+        raise UsageError(f"a part of what was stored was erased. key={root!r}", kind=Kind.ERASED)
     return _join(values.decode(state[root]), root, state)
 
 

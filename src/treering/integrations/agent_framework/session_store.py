@@ -111,6 +111,9 @@ class TreeringSessionStore(Closable, SessionStore):
         """
         self.validate_session_id(session_id)
         await self._snapshots.aside(self._snapshots.delete, session_id, self._place.delete(session_id))
+        with self._mutex:  # what this object deleted, it may store again
+            for session in [each for each, told in self._told.items() if told[0] == session_id]:
+                del self._told[session]
 
     def close(self) -> None:
         """Bring the cards of open sessions up to date. The store may be used again."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from treering.errors import HeadMovedError
 from treering.format import values
+from treering.format.erasure import is_erased
 from treering.ids import new_nonce
 from treering.integrations.agent_framework.names import SNAPSHOT, VALUES
 from treering.integrations.agent_framework.pieces import is_of, join, split
@@ -58,8 +59,7 @@ class Snapshots(SharedSession):
         yield from self._stand()
         recording = Recording(self.writer)
         before = recording.checkpoint.state if recording.checkpoint is not None else {}
-        there = self._in(before)
-        if expect is not None and (there is None or there.write != expect):
+        if expect is not None and _write_in(before) != expect:
             raise HeadMovedError(
                 "another process stored this session since it was read",
                 key=self.writer.keys.tail,
@@ -73,7 +73,15 @@ class Snapshots(SharedSession):
         return recording
 
     def _in(self, state: Mapping[str, bytes]) -> Snapshot | None:
-        if SNAPSHOT not in state:
+        if (write := _write_in(state)) is None:
             return None
         there: Any = values.decode(state[SNAPSHOT])
-        return Snapshot(there["write"], {**there["session"], "state": join(VALUES, state)})
+        return Snapshot(write, {**there["session"], "state": join(VALUES, state)})
+
+
+def _write_in(state: Mapping[str, bytes]) -> str | None:
+    """Return the random id of the snapshot in a state; None if there is none, or it was erased."""
+    if SNAPSHOT not in state or is_erased(state[SNAPSHOT]):
+        return None
+    there: Any = values.decode(state[SNAPSHOT])
+    return str(there["write"])

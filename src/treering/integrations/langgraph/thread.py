@@ -124,7 +124,21 @@ class Thread(SharedSession):
         return (yield from self.writer.replica.ask(lambda look: look.checkpoints(), whole=True))
 
     def load(self, entries: Sequence[Entry]) -> Steps[list[Kept]]:
-        """Read the listed checkpoints with all their values; data that they share is read once."""
+        """Read the listed checkpoints with all their values; data that they share is read once.
+
+        Raises:
+            NotFoundError: A checkpoint was removed.
+            UsageError: A checkpoint was erased.
+        """
+        found: list[Kept] = []
+        for entry, kept in zip(entries, (yield from self._read(entries)), strict=True):
+            if kept is None:
+                raise UsageError(f"what a checkpoint held was erased. checkpoint={entry.id!r}", kind=Kind.ERASED)
+            found.append(kept)
+        return found
+
+    def _read(self, entries: Sequence[Entry]) -> Steps[list[Kept | None]]:
+        """Read the listed checkpoints; None for each that was erased."""
         wanted = {name for entry in entries for name in (entry.put, *entry.writes) if name is not None}
         order = sorted(wanted)
         loaded = dict(zip(order, (yield from self.writer.content.load_checkpoints(order)), strict=True))
@@ -133,16 +147,17 @@ class Thread(SharedSession):
         return [self._kept(entry, loaded, messages) for entry in entries]
 
     def load_again(self, entries: Sequence[Entry]) -> Steps[list[tuple[Entry, Kept]]]:
-        """Do the same for a list from an earlier call; checkpoints that were removed since are left out."""
+        """Do the same for a list from an earlier call; checkpoints that were removed since, or erased, are left out."""
         if not self._opened:
             yield from self.look()
         try:
-            return list(zip(entries, (yield from self.load(entries)), strict=True))
+            read = yield from self._read(entries)
         except NotFoundError:
             yield from self.look()
-        now = yield from self.entries()
-        left = [now[each.ns, each.id] for each in entries if (each.ns, each.id) in now]
-        return list(zip(left, (yield from self.load(left)), strict=True))
+            now = yield from self.entries()
+            entries = [now[each.ns, each.id] for each in entries if (each.ns, each.id) in now]
+            read = yield from self._read(entries)
+        return [(entry, kept) for entry, kept in zip(entries, read, strict=True) if kept is not None]
 
     def folds(self, ns: str) -> Steps[dict[str, object]]:
         """Read the writes that pruning kept of the ancestors of checkpoints in a namespace, by channel."""
@@ -166,7 +181,7 @@ class Thread(SharedSession):
         yield from self.writer.blobs.fetch(lines.values(), shown)
         return dict(zip(items, [each.message for each in content.messages(shown, lines)], strict=True))
 
-    def _kept(self, entry: Entry, loaded: Mapping[str, Checkpoint], messages: Mapping[Item, object]) -> Kept:
+    def _kept(self, entry: Entry, loaded: Mapping[str, Checkpoint], messages: Mapping[Item, object]) -> Kept | None:
         ns = next((ns for ns in self.namespaces if names.short(ns) == entry.ns), entry.ns)
         if entry.put is None:
             kept = self.newest(ns)
@@ -175,7 +190,7 @@ class Thread(SharedSession):
             payloads = () if entry.ns else tuple([messages[item] for item in put.context.items])
             kept = kept_in(put.state, ns, payloads)
         if kept is None:
-            raise UsageError(f"what a checkpoint held was erased. checkpoint={entry.id!r}", kind=Kind.ERASED)
+            return None
         states = [loaded[name].state for name in (*entry.writes, entry.put) if name is not None]
         return kept._replace(writes=_joined([writes_in(state, ns, entry.id) for state in (*states, self._keys)]))
 

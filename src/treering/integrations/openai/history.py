@@ -112,6 +112,8 @@ def pop(writer: Writer) -> Steps[Any]:
         return recording
 
     yield from writer.look()
+    if not writer.replica.exists:
+        return None
     yield from writer.appender.write(plan)
     return taken[0] if taken else None
 
@@ -127,7 +129,8 @@ def clear(writer: Writer) -> Steps[None]:
         return recording
 
     yield from writer.look()
-    yield from writer.appender.write(plan)
+    if writer.replica.exists:
+        yield from writer.appender.write(plan)
 
 
 def replace(
@@ -289,12 +292,26 @@ def drop(writer: Writer, name: str, *, instead: str | None = None) -> Steps[None
 
 def _used(writer: Writer) -> Steps[set[str]]:
     """Return the names of all branches, including deleted ones."""
+    return {*writer.replica.state.heads.heads, writer.position.head, *(yield from _dropped(writer))}
+
+
+def _dropped(writer: Writer) -> Steps[set[str]]:
+    """Return the names of deleted branches."""
     gone = yield from writer.replica.ask(lambda lookup: lookup.notes(DROPPED))
-    return {*writer.replica.state.heads.heads, writer.position.head, *(str(read_brief(note)["head"]) for note in gone)}
+    return {str(read_brief(note)["head"]) for note in gone}
 
 
 def _begun(writer: Writer) -> Steps[Recording]:
-    """Begin an append at the end of the current branch, which another writer may have moved."""
+    """Begin an append at the end of the current branch, which another writer may have moved.
+
+    Raises:
+        UsageError: Another writer deleted it.
+    """
+    head = writer.position.head
+    if writer.replica.exists and head not in writer.replica.state.heads.heads and head in (yield from _dropped(writer)):
+        raise UsageError(
+            f"Branch {head!r} was deleted by another process.", kind=Kind.HEAD, remedy="switch to another one"
+        )
     writer.position.follow_head()
     yield from writer.position.ensure_context()
     return Recording(writer)

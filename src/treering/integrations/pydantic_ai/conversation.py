@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from treering.checkpoint.checkpoint import Checkpoint
-from treering.checkpoint.context import Context
+from treering.checkpoint.context import Context, Item
 from treering.digests import sha256
 from treering.format import values
 from treering.format.erasure import NOTE
@@ -69,7 +69,7 @@ def _in_base64(value: Any) -> Any:
         return [*map(_in_base64, value)]
     if not isinstance(value, dict):
         return value
-    if value.get("kind") == "binary" and isinstance(data := value.get("data"), str):
+    if value.get("kind") == "binary" and "media_type" in value and isinstance(data := value.get("data"), str):
         return value | {"data": data.translate(_ORDINARY)}
     return {key: _in_base64(each) for key, each in value.items()}
 
@@ -83,6 +83,9 @@ class Conversation(SharedSession):
         shown = {item.node: item for item in state.context.items}
         others = [name for name in wanted if name not in shown]
         there = (yield from self.writer.replica.ask(lambda look: look.nodes(others))) if others and state.end else {}
+        if there:  # what was retracted since is in the program's history, and not in the context any more
+            left = yield from self.writer.content.edited(Context(tuple([Item(name) for name in there])))
+            wanted = [name for name in wanted if name not in there or name in left.nodes]
         old = [name for name in wanted if name in shown or name in there]
         if there:
             before = yield from chosen_context(self.writer, old, as_it_is=True)

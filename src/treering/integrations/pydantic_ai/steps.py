@@ -17,6 +17,7 @@ from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.digests import sha256
 from treering.errors import NotFoundError
 from treering.format import values
+from treering.format.erasure import is_erased
 from treering.format.record import read_brief
 from treering.format.values import fields_of
 from treering.integrations.keys import escaped
@@ -69,13 +70,14 @@ class StepSession(Conversation):
         """Read the descriptions of all runs, in the order of their ids."""
         if not (yield from self.look()):
             return []
-        return [fields_of(values.decode(raw)) for key, raw in sorted(self._keys.items()) if key.startswith(_RUN)]
+        runs = [raw for key, raw in sorted(self._keys.items()) if key.startswith(_RUN)]
+        return [fields_of(values.decode(raw)) for raw in runs if not is_erased(raw)]
 
     def run(self, run: str) -> Steps[Facts | None]:
-        """Read the description of a run; None if it was not registered."""
+        """Read the description of a run; None if it was not registered, or was erased."""
         yield from self.look()
         raw = self._keys.get(_RUN + run)
-        return None if raw is None else fields_of(values.decode(raw))
+        return None if raw is None or is_erased(raw) else fields_of(values.decode(raw))
 
     # events
 
@@ -145,11 +147,13 @@ class StepSession(Conversation):
             return [found.get(each) for each in wanted]
         return [*(yield from self._read(checkpoints))]
 
-    def _read(self, checkpoints: Sequence[Checkpoint]) -> Steps[list[Snapshot]]:
+    def _read(self, checkpoints: Sequence[Checkpoint]) -> Steps[list[Snapshot | None]]:
+        """The snapshots in some checkpoints; None for each that was erased."""
         histories = yield from self.histories(checkpoints)
+        kept = [each.state[SNAPSHOT] for each in checkpoints]
         return [
-            Snapshot(fields_of(values.decode(each.state[SNAPSHOT])), history)
-            for each, history in zip(checkpoints, histories, strict=True)
+            None if is_erased(raw) else Snapshot(fields_of(values.decode(raw)), history)
+            for raw, history in zip(kept, histories, strict=True)
         ]
 
     # effects
@@ -227,7 +231,8 @@ class StepSession(Conversation):
             (yield from self._of(run)) if self.writer.replica.exists and (key is not None or keep is not None) else []
         )
         if key is not None:
-            remembered = fields_of(values.decode(self._keys.get(_KEYS + run, b"null")))
+            raw = self._keys.get(_KEYS + run, b"null")
+            remembered = {} if is_erased(raw) else fields_of(values.decode(raw))
             number = _number_of(key)
             if _was_saved(key, number, remembered, saved):
                 return recording

@@ -16,7 +16,7 @@ import contextlib
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from strands.session import SessionRepository
@@ -110,8 +110,9 @@ class TreeringSessionRepository(Closable, SessionRepository):
         """Return a session; None if it does not exist."""
         if self._look(require_session_id(session_id)) is None:
             return None
-        kept: Any = self._session(session_id).state["session"]
-        return Session.from_dict(kept)
+        kept: Any = self._session(session_id).state
+        with _whole(session_id):
+            return Session.from_dict(kept["session"])
 
     @_guarded
     def delete_session(self, session_id: str, **_: Any) -> None:
@@ -153,14 +154,15 @@ class TreeringSessionRepository(Closable, SessionRepository):
             return None
         kept: Any = found.state
         manager: Any = found.manager
-        return SessionAgent(
-            agent_id=agent_id,
-            state=kept["state"],
-            conversation_manager_state=manager,
-            _internal_state=kept["internal_state"],
-            created_at=kept["created_at"],
-            updated_at=kept["updated_at"],
-        )
+        with _whole(agent_id):
+            return SessionAgent(
+                agent_id=agent_id,
+                state=kept["state"],
+                conversation_manager_state=manager,
+                _internal_state=kept["internal_state"],
+                created_at=kept["created_at"],
+                updated_at=kept["updated_at"],
+            )
 
     @_guarded
     def update_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
@@ -170,7 +172,8 @@ class TreeringSessionRepository(Closable, SessionRepository):
             SessionException: The agent does not exist.
         """
         session = self._agent(session_id, session_agent.agent_id)
-        created_at = session_agent.created_at = str(session.state["created_at"])
+        known: Any = session.state
+        created_at = session_agent.created_at = str(known.get("created_at", session_agent.created_at))
         _record(session, session_agent, created_at)
 
     # messages
@@ -375,6 +378,16 @@ def _tidied(writer: Writer) -> Steps[None]:
 def _names(index: Index) -> list[str]:
     """Return the nodes of messages, in the order of their numbers."""
     return [name for _, name in sorted((int(row.id), row.id) for row in index.graph if _is_number(row.id))]
+
+
+@contextlib.contextmanager
+def _whole(name: str) -> Iterator[None]:
+    """Tell it if a part of what is read is missing."""
+    try:
+        yield
+    except KeyError as error:
+        part = error.args[0]
+        raise SessionException(f"a part was erased, or something else made it. id={name!r}, part={part!r}") from error
 
 
 def _is_number(name: str) -> bool:
