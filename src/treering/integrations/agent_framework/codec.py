@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import reduce
@@ -159,7 +159,7 @@ class Codec:
     def _encode_type(self, value: Any, path: Path) -> dict[str, Any]:
         origin, parts = get_origin(value), get_args(value)
         if origin is None:
-            if value not in self._class_names:
+            if not isinstance(value, Hashable) or value not in self._class_names:  # `Callable` has a list in it
                 raise _refused(value, path, f"{value!r} is not registered")
             return {"@class": self._class_names[value]}
         if origin is Literal:
