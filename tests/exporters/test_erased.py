@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sampling import WHOLE
 from tests.session.backends import memory_backend
 
+from treering.errors import TreeringError
 from treering.exporters.export import export
+from treering.importers import FileImporter
 from treering.transcript.node import user
 
 SECRET = "the password is swordfish"
@@ -45,3 +50,71 @@ def test_an_erased_payload_is_written_as_what_a_model_is_shown(tmp_path: Path, f
     assert b"swordfish" not in written
     assert b"[erased]" in written
     assert done.same_context or compacted
+
+
+HEADER = {"type": "session", "version": 3, "id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/w"}
+ANSWER = {
+    "role": "assistant", "content": [{"type": "text", "text": SECRET}], "provider": "p", "model": "m", "api": "x",
+    "usage": {}, "stopReason": "stop", "timestamp": 2,
+}  # fmt: skip
+
+
+def written(path: Path) -> Path:
+    """A file of pi: a prompt and an answer."""
+    said = [{"role": "user", "content": "go on", "timestamp": 1}, ANSWER]
+    entries = [
+        {"type": "message", "id": f"m{at}", "parentId": f"m{at - 1}" if at else None, "timestamp": HEADER["timestamp"]}
+        | {"message": message}
+        for at, message in enumerate(said)
+    ]
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in [HEADER, *entries]))
+    return path
+
+
+@pytest.mark.parametrize("form", ["pi", "omp"])
+def test_an_erased_answer_of_a_file_has_what_its_program_needs(tmp_path: Path, form: str) -> None:
+    """As an answer that was recorded here has it."""
+    store = memory_backend().store()
+    FileImporter(store).load(written(tmp_path / "a.jsonl"))
+    with store.session("a") as session:
+        session.erase("m1")
+    export(store.view("a"), tmp_path / "out.jsonl", format=form)
+    message = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])["message"]
+    assert message["content"] == [{"type": "text", "text": "[erased]"}]
+    assert {"api", "provider", "model", "usage", "stopReason", "timestamp"} <= message.keys()
+
+
+@pytest.mark.parametrize("form", ["kit", "evva", "operator", "pi073", "omp"])
+def test_each_message_of_a_file_can_be_erased(shared: Path, form: str) -> None:
+    """And the session is written to its program's form then; files with messages of people and of a model."""
+    done = 0
+    for path in sorted((shared / "golden" / form).rglob("*.json*"))[:: 1 if WHOLE else 9]:
+        store = memory_backend().store()
+        try:
+            found = FileImporter(store).load(path)
+        except TreeringError:
+            continue  # some are damaged on purpose
+        view = store.view(found.session)
+        said = [node.id for node in view.each_node() if (node.kind, node.role) == ("message", "user")][:1]
+        if not said or said[0] not in {item.node for item in view.context}:
+            continue
+        with store.session(found.session) as session:
+            session.erase(*said)
+        with tempfile.TemporaryDirectory() as folder:
+            export(store.view(found.session), Path(folder, "out"), format=view.info.extra["imported"])
+        done += 1
+    assert done
+
+
+def test_a_file_whose_message_was_erased_is_exported_and_imported_in_turn(tmp_path: Path) -> None:
+    """Over itself, as one with an amended message; its permissions stay."""
+    path, store = written(tmp_path / "a.jsonl"), memory_backend().store()
+    path.chmod(0o640)
+    FileImporter(store).load(path)
+    with store.session("a") as session:
+        session.erase("m1")
+    export(store.view("a"), path, format="pi", overwrite=True)
+    assert path.stat().st_mode & 0o777 == 0o640
+    again = FileImporter(store).load(path)
+    assert (again.session, [each.id for each in store.sessions().rows]) == ("a", ["a"])
+    assert b"swordfish" not in path.read_bytes()

@@ -19,6 +19,7 @@ from tests.viewer.by_chance import eventful
 from tests.viewer.sample import png
 
 import treering
+from treering.cli.markdown import markdown
 from treering.errors import NotFoundError, UsageError
 from treering.exporters import export_page
 from treering.exporters.page.images import without_images
@@ -279,3 +280,17 @@ def test_only_a_file_is_replaced_by_a_page(store: treering.Store, tmp_path: Path
             export_page(store.view("s"), tmp_path / name, overwrite=True)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_the_page_of_a_branch_does_not_have_the_first_prompt_of_another(store: treering.Store, tmp_path: Path) -> None:
+    """Who edits the first prompt before sharing shares the edited one; in Markdown, too."""
+    with store.session("s") as session:
+        session.append(treering.user("the old one"))
+        session.branch("other")
+        session.checkout(None)
+        session.append(treering.user("the new one"))
+    view = store.view("s")
+    export_page(view, tmp_path / "page.html", branch="other")
+    card = json.loads(blocks_of(tmp_path / "page.html")["index"])["card"]
+    assert card["info"]["first_prompt"] == "the new one"
+    assert next(markdown(view, view.node)) == "# the new one\n\n"

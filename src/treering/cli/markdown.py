@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from treering.api.view import View
 from treering.cli.message import headline, role_of
 from treering.cli.text import clean, local_time, one_line
+from treering.exporters.prompt import first_prompt_on
 from treering.session.verbs.reading import HistoryRow
 from treering.transcript.node import Node
 from treering.transcript.parts import Part, parts_of
@@ -19,7 +20,7 @@ _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "toolResult"
 def markdown(view: View, node: str | None) -> Iterator[str]:
     """Yield the conversation down to `node`, in parts; retracted nodes are left out."""
     info = view.info
-    yield f"# {_escaped(info.title or info.first_prompt or info.id)}\n\n"
+    yield f"# {_escaped(info.title or first_prompt_on(view, node) or info.id)}\n\n"
     for name, value in (("session", info.id), ("folder", info.cwd), ("project", info.project)):
         if value:
             yield f"- {name}: {_code(value)}\n"

@@ -8,6 +8,7 @@ then is it renamed.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -93,6 +94,8 @@ def export(
         if composed.messages is not None:
             _check_messages(read(made[-1], format=format), composed)
         left_out, same = _check(view, FileOutline(made[-1], format, composed.entry_ids), composed, expected)
+        if place.exists():
+            shutil.copymode(place, made[-1])
         made[-1].replace(place)
     except BaseException:
         for each in made:

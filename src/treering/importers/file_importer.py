@@ -205,7 +205,8 @@ class FileImporter:
             origin = self._origins[session]
             if file.is_of(origin) and (not file.name or origin.path != file.name):
                 reading = Reading(file.source)
-                if reading.begins_with(origin) and (not file.name or not _exists(origin) or reading.ended):
+                is_there = _exists(origin) and self._by_path.get(origin.path, session) == session
+                if reading.begins_with(origin) and (not file.name or not is_there or reading.ended):
                     return origin
         return None
 
@@ -376,8 +377,8 @@ def _is_export_of(session: Session, source: ImportSource) -> bool:
 
 
 def _only_amended(session: Session, source: ImportSource) -> bool:
-    """Tell whether a file has all nodes of a session and differs only in messages that were amended in Treering."""
-    left = {node.id: node.amended for node in session.nodes()}
+    """Tell whether a file has all nodes of a session and differs only in messages amended or erased in Treering."""
+    left = {node.id: node.amended or node.erased for node in session.nodes()}
     if not any(left.values()):
         return False
     drafts = (draft for _, drafts in source.records() for draft in drafts if draft.type == "node")

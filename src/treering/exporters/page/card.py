@@ -11,6 +11,7 @@ from treering.api.encoding import to_json
 from treering.api.view import View
 from treering.exporters.page.chosen import Chosen
 from treering.exporters.page.contexts import Contexts
+from treering.exporters.prompt import first_prompt_on
 from treering.session.payload import decoded_state
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
@@ -28,7 +29,8 @@ def card(view: View, chosen: Chosen, contexts: Contexts) -> bytes:
     if chosen.is_part:
         messages = len(graph.skeletons.rows(lambda name: name[:2] == ("node", "message")))
         counts = {"nodes": len(chosen.rows), "messages": messages, "checkpoints": len(chosen.index.checkpoints)}
-        info = msgspec.structs.replace(info, **counts, head=heads.current, node=heads.tip, extra={})
+        first = first_prompt_on(view, heads.tip)
+        info = msgspec.structs.replace(info, **counts, head=heads.current, node=heads.tip, first_prompt=first, extra={})
     here = heads.current == view.head
     return to_json(
         {

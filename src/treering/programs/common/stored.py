@@ -47,6 +47,8 @@ class Stored(NamedTuple):
     draft: Draft
     imported: bool
     """Whether an importer made it, so that it can be written back unchanged."""
+    erased: bool = False
+    """Its payload is the message that stands for what was erased, which no program wrote."""
 
 
 def header_in(records: Iterable[Stored]) -> Draft | None:
@@ -83,7 +85,7 @@ def stored_drafts(
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format
         imported = header and from_file and record.time is not None
         if imported or not (header and from_file and record.kind == "title"):  # that title is in the header
-            yield Stored(draft, imported)
+            yield Stored(draft, imported, is_erased(bytes(record.body)))
 
 
 def let_index_go(reader: Readable) -> Steps[None]:

@@ -125,7 +125,7 @@ def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
     since: list[Draft] = []
     above: dict[str | None, str | None] = {}
     read_ms = None
-    for draft, imported in records:
+    for draft, imported, _ in records:
         if draft.type == "node":
             above[draft.id] = draft.parent if isinstance(draft.parent, str) else None
         if draft.kind == ORIGIN:
@@ -153,9 +153,10 @@ def _is_changed(
 ) -> bool:
     """Tell whether new records change the document, or the session's head moved.
 
-    A document that ended early must be completed, so it counts as changed.
+    A document that ended early must be completed, so it counts as changed; and so does one of which something was erased,
+    since what is kept of it besides the messages repeats the first prompt.
     """
-    if since or any(_is_damage(each.draft, "torn") for each in records):
+    if since or any(each.erased or _is_damage(each.draft, "torn") for each in records):
         return True
     words = (header.source or {}).get(WORDS)
     if words is not None:
