@@ -101,7 +101,7 @@ def test_each_message_of_a_file_can_be_erased(shared: Path, form: str) -> None:
         with store.session(found.session) as session:
             session.erase(*said)
         with tempfile.TemporaryDirectory() as folder:
-            export(store.view(found.session), Path(folder, "out"), format=view.info.extra["imported"])
+            export(store.view(found.session), Path(folder, "out"), format=str(view.info.extra["imported"]))
         done += 1
     assert done
 

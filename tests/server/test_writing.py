@@ -211,9 +211,9 @@ def test_another_text_of_what_has_no_fields_is_a_message(api: TestClient, folder
             treering.Draft(kind="compaction", payload={"summary": "yes"}),
         ).nodes  # fmt: skip
         session.erase(nodes[1])
-    *nodes, compaction = nodes
+    *messages, compaction = nodes
     assert api.post(f"sessions/trip/nodes/{compaction}/edit", json={"text": "no"}).status_code == 400
-    for node in nodes:
+    for node in messages:
         made = api.post(f"sessions/trip/nodes/{node}/edit", json={"text": "no"}).json()["nodes"][0]
         assert treering.open(folder).view("trip").get(made).payload == {"role": "assistant", "content": "no"}
 

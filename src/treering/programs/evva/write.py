@@ -153,7 +153,7 @@ def _is_changed(
 ) -> bool:
     """Tell whether new records change the document, or the session's head moved.
 
-    A document that ended early must be completed, so it counts as changed; and so does one of which something was erased,
+    A document that ended early must be completed, so it counts as changed; so does one of which something was erased,
     since what is kept of it besides the messages repeats the first prompt.
     """
     if since or any(each.erased or _is_damage(each.draft, "torn") for each in records):
