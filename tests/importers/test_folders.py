@@ -279,6 +279,18 @@ def test_a_file_that_moved_and_one_that_was_copied(store: Store, tmp_path: Path)
     assert nodes(store, "s-1") == ["a", "b", "c"]
 
 
+def test_a_file_moved_whose_place_another_session_took(store: Store, tmp_path: Path) -> None:
+    """It is the same session still, and grows."""
+    path, moved = write(tmp_path / "a.jsonl", header(), *chain("a", "b")), tmp_path / "moved.jsonl"
+    take(store, path)
+    path.rename(moved)
+    take(store, write(path, header("s-2"), *chain("x")))
+    assert take(store, moved).session == "s-1"
+    write(moved, header(), *chain("a", "b", "c"), at=1)
+    assert (take(store, moved).session, nodes(store, "s-1")) == ("s-1", ["a", "b", "c"])
+    assert {each.id for each in store.sessions().rows} == {"s-1", "s-2"}
+
+
 @pytest.mark.parametrize("order", [("child", "parent"), ("parent", "child")])
 @pytest.mark.parametrize("named", ["path", "id"])
 def test_parents_are_linked(store: Store, tmp_path: Path, order: tuple[str, str], named: str) -> None:

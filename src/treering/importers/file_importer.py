@@ -205,10 +205,14 @@ class FileImporter:
             origin = self._origins[session]
             if file.is_of(origin) and (not file.name or origin.path != file.name):
                 reading = Reading(file.source)
-                is_there = _exists(origin) and self._by_path.get(origin.path, session) == session
-                if reading.begins_with(origin) and (not file.name or not is_there or reading.ended):
+                if reading.begins_with(origin) and (not file.name or not self._is_there(origin) or reading.ended):
                     return origin
         return None
+
+    def _is_there(self, origin: Origin) -> bool:
+        """Tell whether the file of a session is where it was: not if another session was imported from that place."""
+        is_its_own = self._by_path.get(origin.path, origin.session) == origin.session
+        return is_its_own and (is_url(origin.path) or os.path.exists(origin.path))
 
     def _free_name(self, name: str) -> str:
         if name not in self._names:
@@ -281,7 +285,7 @@ class FileImporter:
     def _update(self, known: Origin, file: OpenedFile) -> ImportResult | None:
         """Record the new records of a file; None if the file does not begin with the recorded ones."""
         source = file.source
-        if file.name not in (known.path, "") and _exists(known):
+        if file.name not in (known.path, "") and self._is_there(known):
             same = Reading(source).begins_with(known)
             return ImportResult(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
@@ -477,10 +481,6 @@ def _free_head(session: Session, name: str) -> str:
         if name not in session.heads
         else next(each for number in count(2) if (each := f"{name}-{number}") not in session.heads)
     )
-
-
-def _exists(origin: Origin) -> bool:
-    return is_url(origin.path) or os.path.exists(origin.path)
 
 
 def _id_in(path: str) -> str:
