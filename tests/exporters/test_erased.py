@@ -118,3 +118,20 @@ def test_a_file_whose_message_was_erased_is_exported_and_imported_in_turn(tmp_pa
     again = FileImporter(store).load(path)
     assert (again.session, [each.id for each in store.sessions().rows]) == ("a", ["a"])
     assert b"swordfish" not in path.read_bytes()
+
+
+def test_the_document_of_evva_does_not_repeat_an_erased_first_prompt(tmp_path: Path) -> None:
+    """It stands beside the messages, too."""
+    said = [{"Role": "user", "Content": SECRET}, {"Role": "assistant", "Content": "ok"}]
+    document = {
+        "version": 1, "session_id": "s1", "workdir": "/w", "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z", "first_user_prompt": SECRET, "session": {"messages": said},
+    }  # fmt: skip
+    (tmp_path / "s1.json").write_text(json.dumps(document))
+    store = memory_backend().store()
+    FileImporter(store).load(tmp_path / "s1.json")
+    with store.session("s1") as session:
+        session.erase(session.path()[0])
+    export(store.view("s1"), tmp_path / "out.json", format="evva")
+    assert json.loads((tmp_path / "out.json").read_text())["first_user_prompt"] == "[erased]"
+    assert b"swordfish" not in (tmp_path / "out.json").read_bytes()

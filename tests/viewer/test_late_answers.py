@@ -8,12 +8,16 @@ from tests.viewer.conversations import Own, address, shows, talk, texts
 import treering
 
 HOLD = (
-    "const [part] = arguments; const real = window.fetch; window.held = []; window.fetch = async (url, options) => {"
-    " if (String(url).includes(part)) await new Promise((go) => { window.held.push(go); });"
-    " return real(url, options); }"
+    "const [part] = arguments; const real = window.fetch; window.held = []; window.read = 0;"
+    "window.fetch = async (url, options) => {"
+    " if (!String(url).includes(part)) return real(url, options);"
+    " await new Promise((go) => { window.held.push(go); });"
+    " const answer = await real(url, options); const text = await answer.text();"
+    " setTimeout(() => { window.read += 1; }); return new Response(text, answer); }"
 )
-"""Requests with these words in their address wait until `LET_GO`."""
+"""Requests with these words in their address wait until `LET_GO`; `READ` tells that the page has their answers."""
 LET_GO = "window.held.forEach((go) => go()); window.held = { push: (go) => go() }"
+READ = "return window.read > 0"
 LOSE = (
     "const [part] = arguments; const real = window.fetch; window.lost = 0; window.fetch = async (url, options) => {"
     " if (window.wrote && String(url).includes(part)) { window.lost += 1; throw new TypeError('no network'); }"
@@ -54,7 +58,7 @@ def test_what_happens_while_older_messages_are_read_is_shown_behind_that(browser
 
 
 def test_the_place_that_was_asked_for_last_is_shown(browser: Browser, own: Own) -> None:
-    """Also if the answer for another one comes later, and if the list was opened meanwhile."""
+    """Also if the answer for another one comes later: in the session, or behind the list that was opened."""
     store, server = own
     nodes = talk(store, *[f"message {at}" for at in range(400)])
     browser.open(address(server, "#/s/s"))
@@ -66,9 +70,18 @@ def test_the_place_that_was_asked_for_last_is_shown(browser: Browser, own: Own) 
     browser.driver.execute_script(go, nodes[150])
     browser.see("article.selected", "message 150")
     browser.driver.execute_script(LET_GO)
-    browser.driver.execute_async_script("setTimeout(arguments[0], 300)")
+    browser.until(lambda _: browser.driver.execute_script(READ))
     assert browser.see("article.selected").text.count("message 150")
     assert browser.driver.execute_script("return location.hash").endswith(nodes[150])
+    browser.driver.execute_script(HOLD, "/history")
+    browser.driver.execute_script(go, nodes[350])
+    browser.until(lambda _: browser.driver.execute_script("return window.held.length"))
+    browser.driver.execute_script("window.left = document.querySelector('main'); location.hash = '#/'")
+    browser.see(".card")
+    browser.driver.execute_script(LET_GO)
+    selected = f"return window.left.querySelector('article.selected[data-node=\"{nodes[350]}\"]') !== null"
+    browser.until(lambda _: browser.driver.execute_script(selected))
+    assert browser.driver.execute_script("return location.hash") == "#/"
 
 
 def test_a_place_that_cannot_be_shown_is_left_for_another(browser: Browser, own: Own) -> None:
@@ -128,7 +141,7 @@ def test_the_checkpoint_of_a_label_is_shown_however_old_it_is(browser: Browser, 
 
 
 def test_branches_that_part_far_back_are_not_called_strangers(browser: Browser, own: Own) -> None:
-    """More steps than are compared are said to be more; and choosing the same two ends again shows them again."""
+    """More steps than are compared are said to be more."""
     store, server = own
     with store.session("s") as session:
         root = session.append(treering.user("root")).node

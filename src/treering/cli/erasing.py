@@ -17,6 +17,8 @@ from treering.cli.output import Cell, Field, Output
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, one_line
 from treering.erasure.erasing import Receipt
+from treering.session.reader import Readable
+from treering.storage.requests import Steps
 
 
 @click.command()
@@ -61,9 +63,12 @@ def erase(
 
 def _find(session: Session, text: str) -> str:
     """Return the id of a node, or of a note: a note only by its whole id, which counts more than a part of a node's."""
-    if text not in session.nodes().ids and any(note.id == text for note in session.notes()):
-        return text
-    return find_node(session, text)
+    return text if session.perform(_is_note, text) else find_node(session, text)
+
+
+def _is_note(reader: Readable, name: str) -> Steps[bool]:
+    found = yield from reader.replica.ask(lambda look: look.records([name]))
+    return name in found and found[name].type == "note"
 
 
 def _facts(receipt: Receipt) -> list[tuple[str, Field]]:

@@ -12,11 +12,7 @@ def first_prompt_on(view: View, end: str | None) -> str:
     """Return what the user said first on the path to a node, as the card of a session has it; empty: nothing."""
     if end is None:
         return ""
-    nodes = view.nodes()
-    rows = zip(nodes.ids, nodes.kinds, nodes.roles, strict=True)
-    said = {name for name, kind, role in rows if (kind, role) == ("message", "user")}
-    first = next((name for name in view.path(end) if name in said), None)
-    if first is None:
+    said = (node for node in view.each_node(view.path(end)) if (node.kind, node.role) == ("message", "user"))
+    if (first := next(said, None)) is None:
         return ""
-    payload = view.get(first).payload
-    return NOTE if isinstance(payload, Erased) else first_prompt(values.encode(payload))
+    return NOTE if isinstance(first.payload, Erased) else first_prompt(values.encode(first.payload))

@@ -22,13 +22,14 @@ export class Checkpoints {
     this.before = null;
     this.turn = 0;
     this.slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, step: 1, "aria-label": "Checkpoint", oninput: () => this.chosen() }));
-    this.older = button("Older ones", () => this.readOlder().catch((error) => notice(String(error.message), true)));
+    this.older = button("Older ones", () => this.readOlder().then(() => this.chosen()).catch((error) => notice(String(error.message), true)));
     this.said = h("p.lead", { "aria-live": "polite" });
     this.view = h("div");
     this.element = h("div.panel-body");
   }
 
-  async show() {
+  /** @param {string} [id] The one to show, however old it is; by default the newest. */
+  async show(id = "") {
     const page = await this.session.get("checkpoints", { limit: PAGE });
     this.rows = page.rows;
     this.before = page.before ?? null;
@@ -37,14 +38,15 @@ export class Checkpoints {
     this.slider.max = String(this.rows.length - 1);
     this.slider.value = this.slider.max;
     this.older.hidden = !this.before;
+    const find = () => this.rows.findIndex((row) => row.id === id);
+    while (id && find() < 0 && this.before) await this.readOlder();
+    if (find() >= 0) this.slider.value = String(find());
     return this.chosen();
   }
 
   /** Read it again: something happened. The one that is shown stays. */
-  async refresh() {
-    const id = this.rows[Number(this.slider.value)]?.id;
-    await this.show();
-    if (id) await this.choose(id);
+  refresh() {
+    return this.show(this.rows[Number(this.slider.value)]?.id);
   }
 
   async readOlder() {
@@ -57,16 +59,6 @@ export class Checkpoints {
     this.slider.max = String(this.rows.length - 1);
     this.slider.value = String(at + page.rows.length);
     this.older.hidden = !this.before;
-    await this.chosen();
-  }
-
-  /** Show one by its id, however old it is. @param {string} id */
-  async choose(id) {
-    const find = () => this.rows.findIndex((row) => row.id === id);
-    while (find() < 0 && this.before) await this.readOlder();
-    if (find() < 0 || find() === Number(this.slider.value)) return;
-    this.slider.value = String(find());
-    await this.chosen();
   }
 
   async chosen() {

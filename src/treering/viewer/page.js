@@ -247,8 +247,7 @@ export class SessionPage {
   /** @param {string} id */
   async openCheckpoint(id) {
     this.openPanel("checkpoints", false);
-    await this.panels.checkpoints.show();
-    await this.panels.checkpoints.choose(id);
+    await this.panels.checkpoints.show(id);
   }
 
   /** What can be done with a message. @param {HistoryRow} row @param {HTMLElement} at */

@@ -26,7 +26,7 @@ async def test_each_version_comes_back(anywhere: Backend) -> None:
     """Bytes, text and addresses, by number or the newest, in another process; of the session or of the user."""
     first, second = (TreeringArtifactService(anywhere.store()) for _ in range(2))
     file = types.Part(file_data=types.FileData(file_uri="gs://bucket/x", mime_type="video/mp4"))
-    parts = [PICTURE, types.Part(text="grüße"), types.Part(text=""), file]
+    parts = [PICTURE, types.Part(text="grüße \ud83d"), types.Part(text=""), file]
     for number, part in enumerate(parts):
         told = {"n": number}
         assert await first.save_artifact(**HERE, filename="a/b %.png", artifact=part, custom_metadata=told) == number

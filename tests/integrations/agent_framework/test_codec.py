@@ -7,6 +7,7 @@ import io
 import pickle
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -199,7 +200,7 @@ def with_more() -> Order:
     [
         (Unknown(), "Unknown"), (Unregistered(), "Unregistered"), (Odd("a"), "Odd"), (lambda: 1, "function"),
         (io.BytesIO(), "BytesIO"), (with_more(), "more"), (Secretive(text="a"), "_hidden"),
-        (Unregistered, "Unregistered"),
+        (Unregistered, "Unregistered"), (Callable[[int], str], "is not registered"),
         (defaultdict(Unknown), "default_factory"), (sys, "module"), (ValueError("a"), "ValueError"),
     ],
 )  # fmt: skip

@@ -294,3 +294,25 @@ async def test_the_last_status_counts_whoever_records_it(steps: str) -> None:
     unresolved = await theirs.list_unresolved_tool_effects(run_id="r")
     for one in ours.values():
         assert await one.list_unresolved_tool_effects(run_id="r") == unresolved
+
+
+async def test_what_was_erased_of_a_run_is_not_there() -> None:
+    """Its description and its snapshot are missing; other runs are read, and this one goes on."""
+    backend = memory_backend()
+    store = TreeringStepStore(backend.store())
+    snapshot = ContinuableSnapshot(run_id="r", step_index=1, messages=[message(0)], idempotency_key="0:1")
+    for run in ("other", "r"):
+        await store.register_run(RunRecord(run_id=run))
+    await store.save_snapshot(snapshot)
+    store.close()
+    (name,) = [each.id for each in backend.store().sessions().rows]
+    with backend.store().session(name, shared=True) as session:
+        session.erase(state=["pydantic_ai/run/r", "pydantic_ai/snapshot", "pydantic_ai/keys/r"])
+    again = TreeringStepStore(backend.store())
+    assert [each.run_id for each in await again.list_runs()] == ["other"]
+    assert await again.get_run(run_id="r") is None
+    assert await again.list_snapshots(run_id="r") == []
+    assert await again.latest_snapshot(run_id="r") is None
+    later = replace(snapshot, step_index=2, messages=[message(0), message(1)], idempotency_key="1:2")
+    await again.save_snapshot(later)
+    assert [each.step_index for each in await again.list_snapshots(run_id="r")] == [2]

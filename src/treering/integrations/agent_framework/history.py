@@ -16,6 +16,7 @@ from typing import Any
 
 from treering.format import values
 from treering.integrations.shared import SharedSession
+from treering.session.content import ContextItem
 from treering.session.pairs import recorded
 from treering.session.recording import Recording
 from treering.storage.requests import Steps
@@ -51,7 +52,7 @@ class History(SharedSession):
         if not (yield from self.look()):
             return []
         yield from self._stand()
-        return self._shown()
+        return [each.message for each in self._items()]
 
     def add(self, new: Sequence[Payload]) -> Steps[None]:
         """Record messages at the end; they are durable when this returns."""
@@ -64,7 +65,8 @@ class History(SharedSession):
         recording, known = Recording(self.writer), 0
         if len(self.writer.replica.state.context.items) <= len(new):  # else `new` cannot repeat the whole history
             yield from self.writer.blobs.fetch_shown()
-            known = repeated(self._shown(), self._erased(), new)
+            shown, erased = self._items(), self.writer.replica.burials.names
+            known = repeated([each.message for each in shown], [each.node in erased for each in shown], new)
         for payload in new[known:]:
             role = payload.get("role")
             recording.draft(Draft(role=role if isinstance(role, str) else "", payload=payload))
@@ -72,13 +74,8 @@ class History(SharedSession):
             recording.end(None)
         return recording
 
-    def _shown(self) -> list[Payload]:
-        return [each.message for each in recorded(self.writer) if isinstance(each.message, dict)]
-
-    def _erased(self) -> list[bool]:
-        """Whether each of these messages was erased."""
-        erased = self.writer.replica.burials.names
-        return [each.node in erased for each in recorded(self.writer) if isinstance(each.message, dict)]
+    def _items(self) -> list[ContextItem]:
+        return [each for each in recorded(self.writer) if isinstance(each.message, dict)]
 
 
 def repeated(history: Sequence[Payload], erased: Sequence[bool], new: Sequence[Payload]) -> int:

@@ -59,7 +59,8 @@ class Snapshots(SharedSession):
         yield from self._stand()
         recording = Recording(self.writer)
         before = recording.checkpoint.state if recording.checkpoint is not None else {}
-        if expect is not None and _write_in(before) != expect:
+        there = _stored_in(before)
+        if expect is not None and (there is None or there["write"] != expect):
             raise HeadMovedError(
                 "another process stored this session since it was read",
                 key=self.writer.keys.tail,
@@ -73,15 +74,13 @@ class Snapshots(SharedSession):
         return recording
 
     def _in(self, state: Mapping[str, bytes]) -> Snapshot | None:
-        if (write := _write_in(state)) is None:
+        if (there := _stored_in(state)) is None:
             return None
-        there: Any = values.decode(state[SNAPSHOT])
-        return Snapshot(write, {**there["session"], "state": join(VALUES, state)})
+        return Snapshot(there["write"], {**there["session"], "state": join(VALUES, state)})
 
 
-def _write_in(state: Mapping[str, bytes]) -> str | None:
-    """Return the random id of the snapshot in a state; None if there is none, or it was erased."""
+def _stored_in(state: Mapping[str, bytes]) -> Any:
+    """Return what is stored of the snapshot in a state, except its values; None if there is none, or it was erased."""
     if SNAPSHOT not in state or is_erased(state[SNAPSHOT]):
         return None
-    there: Any = values.decode(state[SNAPSHOT])
-    return str(there["write"])
+    return values.decode(state[SNAPSHOT])

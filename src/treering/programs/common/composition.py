@@ -249,7 +249,7 @@ class _Composer:
         elif stored.imported:
             self._settle(draft)
             follows = not self._has_ids and not self._went_on
-            self._write(self._in_words(draft, erased=stored.erased), self._parent(draft), follows=follows)
+            self._write(self._in_words(stored), self._parent(draft), follows=follows)
         else:
             self._went_on = True
             self._take_own(self._as_amended(draft))
@@ -269,10 +269,11 @@ class _Composer:
             self._write(msgspec.structs.replace(note, source=None), below)
             below = note.id
 
-    def _in_words(self, draft: Draft, *, erased: bool) -> Draft:
+    def _in_words(self, stored: Stored) -> Draft:
         """Return an imported record with its current content: an amended or erased message in the program's format."""
+        draft = stored.draft
         amended = self._as_amended(draft)
-        said = (amended is not draft or erased) and draft.kind == "message"
+        said = (amended is not draft or stored.erased) and draft.kind == "message"
         made = self._target.adapt(amended, self._settings.at(draft, self._newest)) if said else None
         return made if made is not None and made.kind == "message" else amended
 

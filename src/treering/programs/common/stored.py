@@ -76,7 +76,8 @@ def stored_drafts(
     for record, line, from_file in _with_origin(view.lines()):
         if record.type not in types:
             continue
-        if record.type == "edit" and is_erased(bytes(record.body)):
+        erased = is_erased(bytes(record.body))
+        if record.type == "edit" and erased:
             continue  # its target is erased, too
         if record.kind == "usage" and not copies and is_copied(read_brief(skeleton_of_record(record, len(line)))):
             continue
@@ -85,7 +86,7 @@ def stored_drafts(
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format
         imported = header and from_file and record.time is not None
         if imported or not (header and from_file and record.kind == "title"):  # that title is in the header
-            yield Stored(draft, imported, is_erased(bytes(record.body)))
+            yield Stored(draft, imported, erased)
 
 
 def let_index_go(reader: Readable) -> Steps[None]:
