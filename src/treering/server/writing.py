@@ -203,7 +203,7 @@ class EditBody(Body, frozen=True, kw_only=True):
 async def edit(call: Call, body: EditBody) -> Appended:
     """Record another version of a message as its sibling, on a new head. No other head moves."""
     if (body.message is UNSET) == (body.text is UNSET):
-        raise UsageError("a version is a message or a text, and not both", kind=Kind.REQUEST)
+        raise UsageError("a version has a message or a text", kind=Kind.REQUEST, remedy="send one of the two")
     async with opened(call) as there:
         node = await there.session.get(call.name("node"), blobs=body.message is UNSET)
         message = _with_text(node, body.text) if isinstance(body.text, str) else body.message
