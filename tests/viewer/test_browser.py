@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.storage.processes import wait_until
 from tests.viewer.browser import browsing
 
 PROCESSES = Path("/proc")
@@ -29,4 +30,4 @@ def test_a_browser_ends_with_its_block() -> None:
     with browsing() as browser:
         folder = browser.driver.capabilities["chrome"]["userDataDir"]
         assert running_with(folder)
-    assert running_with(folder) == []
+    assert wait_until(lambda: running_with(folder) == [])
