@@ -57,6 +57,23 @@ def test_what_happens_while_older_messages_are_read_is_shown_behind_that(browser
     browser.see("article.message", "one more")
 
 
+def test_who_goes_to_the_end_while_it_is_looked_for_gets_there(browser: Browser, own: Own) -> None:
+    """The page was asked where the branch ends now before somebody wanted to be there."""
+    store, server = own
+    talk(store, *[f"message {at}" for at in range(30)])
+    browser.open(address(server, "#/s/s"))
+    browser.see("article.message", "message 29")
+    browser.driver.execute_script("document.querySelector('.conversation').scrollTop = 0")
+    browser.see(".to-end")
+    browser.driver.execute_script(HOLD, "/path")
+    with store.session("s", shared=True) as session:
+        session.append(treering.user("one more"))
+    browser.until(lambda _: browser.driver.execute_script("return window.held.length"))
+    browser.press(".to-end")
+    browser.driver.execute_script(LET_GO)
+    browser.see("article.message", "one more")
+
+
 def test_the_place_that_was_asked_for_last_is_shown(browser: Browser, own: Own) -> None:
     """Also if the answer for another one comes later: in the session, or behind the list that was opened."""
     store, server = own
@@ -73,7 +90,8 @@ def test_the_place_that_was_asked_for_last_is_shown(browser: Browser, own: Own) 
     browser.until(lambda _: browser.driver.execute_script(READ))
     assert browser.see("article.selected").text.count("message 150")
     assert browser.driver.execute_script("return location.hash").endswith(nodes[150])
-    browser.driver.execute_script(HOLD, "/history")
+    # Its page ends half a page behind it; messages above the one before may be read at the same time.
+    browser.driver.execute_script(HOLD, f"history?node={nodes[370]}")
     browser.driver.execute_script(go, nodes[350])
     browser.until(lambda _: browser.driver.execute_script("return window.held.length"))
     browser.driver.execute_script("window.left = document.querySelector('main'); location.hash = '#/'")

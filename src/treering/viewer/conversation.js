@@ -393,7 +393,8 @@ export class Conversation {
 
   /** Something happened in the session: show it where it is on the page, and follow the end of the branch. */
   async refresh() {
-    const follow = this.anchor.atEnd();
+    const there = this.anchor.atEnd();
+    const follow = () => there || this.anchor.end; // or somebody asked for the end meanwhile
     this.missed = this.busy;
     if (this.busy) return;
     if (this.leaf === null) {
@@ -416,11 +417,11 @@ export class Conversation {
       this.adopt(page.rows.reverse());
       this.anchor.during(() => this.layout());
     });
-    for (let left = -1; follow && !this.busy && this.below.length && this.below.length !== left; ) {
+    for (let left = -1; follow() && !this.busy && this.below.length && this.below.length !== left; ) {
       left = this.below.length;
       await this.newer();
     }
-    if (follow) this.anchor.toEnd();
+    if (follow()) this.anchor.toEnd();
     this.down.hidden = this.anchor.atEnd() || !this.rows.length;
   }
 }
