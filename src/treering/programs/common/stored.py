@@ -140,4 +140,9 @@ def _left_of(erased: Erased, record: Record) -> object:
     """Return the message that replaces an erased payload; other programs have no notion of erasure."""
     if record.type != "node":
         return None
-    return erased.message if record.kind == "message" else erased.message | {"summary": NOTE}
+    if record.kind == "message":
+        return erased.message if record.role else None  # there was no message in it
+    if record.kind == "context_edit":
+        return {"replacement": {"content": NOTE}}
+    hidden = fields_of(values.decode(record.brief)).get("empty") is True  # it was empty, and no program shows it
+    return erased.message | {"summary": "" if hidden else NOTE}
