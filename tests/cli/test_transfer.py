@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 from tests.cli.conftest import Program, Recorded
 
 import treering
@@ -180,6 +181,33 @@ def test_export_markdown(recorded: Recorded) -> None:
         session.append(treering.tool("a\n```\nb", call="c1", name="read"))
     text = recorded.program("export", "tea", "--format", "markdown").out
     assert "**Result** `read`\n\n````\na\n```\nb\n````\n" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("```python\nx = 1", "```"),
+        ("  ~~~~\n~~~", "~~~~"),
+        ("````\n```\n", "````"),
+        ("<!-- so", "-->"),
+        ("<script>\nlet x", "</script>"),
+        ("<pre>x", "</script>"),
+        ("- a\n  ```\n  x", ""),
+        ("> ```\n> x", ""),
+        ("```\nx\n```", ""),
+        ("1 < 2 and `x", ""),
+    ],
+)
+def test_what_a_message_left_open_ends_with_it_in_markdown(program: Program, said: str, end: str) -> None:
+    """Each message has its heading, whatever the one before it did not end; what ends by itself is left alone."""
+    with treering.open(program.store).session("open") as session:
+        session.append(said)
+        session.append(treering.assistant("and then"))
+    text = program("export", "open", "--format", "markdown").out
+    headings = [tokens[at + 1].content for tokens in [MarkdownIt().parse(text)] for at, token in enumerate(tokens)
+                if token.type == "heading_open"]  # fmt: skip
+    assert headings[1:] == ["User", "Assistant"]
+    assert text.split("</sub>\n\n")[1].partition("\n\n## Assistant")[0].removeprefix(said.rstrip("\n")).strip() == end
 
 
 def test_markdown_of_a_long_session(program: Program) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
 from treering.api.view import View
 from treering.cli.message import headline, role_of
 from treering.cli.text import clean, local_time, one_line
@@ -14,6 +17,13 @@ from treering.transcript.node import Node
 from treering.transcript.parts import Part, parts_of
 
 NODES_AT_ONCE = 100  # read together, and so held in memory
+_ENDS = (
+    "\n-->",
+    "\n?>",
+    "\n>",
+    "\n]]>",
+    "\n</script>",
+)  # HTML that lasts until one of these; the last one stands for all tags
 _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "toolResult": "Tool", "system": "System"}
 
 
@@ -54,12 +64,26 @@ def _node(node: Node) -> Iterator[str]:
 def _part(part: Part) -> str:
     text = clean(part.text).rstrip("\n")
     if part.kind == "text":
-        return text
+        return _ended(text)
     if part.kind == "thinking":
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
     title = {"call": "Call", "result": "Result", "data": "Data"}[part.kind]
     name = f" {_code(part.title)}" if part.title else ""
     return f"**{title}**{name}" + (f"\n\n{_fenced(text)}" if text else "")
+
+
+def _ended(text: str) -> str:
+    """Return a text with an end for its last block, such as code that was not finished: it would go on behind it."""
+    if not any(mark in text for mark in "`~<"):
+        return text
+    last = _read_with_a_heading(text)[-1]
+    ends = ("", f"\n{last.markup}", *_ENDS)
+    return next((text + end for end in ends if _read_with_a_heading(text + end)[-1].type == "heading_close"), text)
+
+
+def _read_with_a_heading(text: str) -> list[Token]:
+    """Return a text as Markdown, with a heading behind it that is read as one unless a block of the text goes on."""
+    return MarkdownIt().parse(f"{text}\n\n# next")
 
 
 def _fenced(text: str) -> str:
