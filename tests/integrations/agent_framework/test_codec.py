@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 from agent_framework import AgentExecutorResponse, AgentResponse, Content, Message, WorkflowEvent, WorkflowMessage
 from hypothesis import given, strategies as st
-from pydantic import BaseModel, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr
 
 from treering.errors import CorruptError, UsageError
 from treering.format import values
@@ -30,6 +30,13 @@ class Color(enum.StrEnum):
     """An enum whose members are text."""
 
     RED = "red"
+
+
+class Right(enum.Flag):
+    """Flags, of which a value may have several or none."""
+
+    READ = 1
+    WRITE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,13 @@ class Answer(BaseModel):
 
     text: str
     at: datetime | None = None
+
+
+class Named(BaseModel):
+    """A model whose fields have other names in JSON, and so has one in it."""
+
+    text: str = Field(alias="theText")
+    inner: Named | None = Field(default=None, validation_alias="innerOne", serialization_alias="the-inner")
 
 
 class Secretive(BaseModel):
@@ -86,7 +100,7 @@ class Counted:
     __hash__ = object.__hash__
 
 
-TYPES = (Color, Point, Order, Answer, Secretive, Counted)
+TYPES = (Color, Right, Point, Order, Answer, Named, Secretive, Counted)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
     lambda inner: (
@@ -129,7 +143,9 @@ def test_large_values_come_back_as_they_were(value: object) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Color.RED, Point(1, 2), Order("a", [Point(3)]), Answer(text="b", at=datetime.now(UTC)), Counted(3),
+        Color.RED, Right.READ, Right.READ | Right.WRITE, Right(0),
+        Named.model_validate({"theText": "a", "innerOne": {"theText": "b"}}),
+        Point(1, 2), Order("a", [Point(3)]), Answer(text="b", at=datetime.now(UTC)), Counted(3),
         UUID(int=5), Decimal("1.50"), 1 + 2j, bytearray(b"a"), range(1, 9, 2), OrderedDict(b=1, a=2), Counter("aab"),
         deque([1, 2], maxlen=3), defaultdict(list, a=[Point(1)]), {1, 2}, frozenset({Point(1)}),
         {Point(1): "a", 2: "b"},

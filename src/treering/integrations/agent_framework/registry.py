@@ -5,6 +5,7 @@ Rule 2: when a class is registered, the first row that applies decides how its o
 
 | class                                | stored data                      | decoding runs                   |
 |--------------------------------------|----------------------------------|---------------------------------|
+| a `Flag`                             | its value                        | nothing                         |
 | an `Enum`                            | the name of the member           | nothing                         |
 | a pydantic model                     | its fields                       | its validation                  |
 | a dataclass                          | its fields                       | nothing, not even `__init__`    |
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
+from enum import Enum, Flag
 from typing import Any, Final, NamedTuple
 
 import agent_framework
@@ -96,10 +97,12 @@ def _form_of(name: str, kind: type[Any]) -> Form:
         return Form(name, fields_of_message, kind.from_dict)
     if issubclass(kind, AgentResponse | ChatResponse):
         return Form(name, _fields_of_response, lambda fields: _response(kind, fields))
+    if issubclass(kind, Flag):
+        return Form(name, lambda value: value.value, kind)
     if issubclass(kind, Enum):
         return Form(name, lambda value: value.name, lambda member: kind[member])
     if issubclass(kind, BaseModel):
-        return Form(name, _fields_of_model, kind.model_validate)
+        return Form(name, _fields_of_model, lambda fields: kind.model_validate(fields, by_name=True))
     if dataclasses.is_dataclass(kind):
         return Form(name, _fields_of_dataclass, lambda fields: _dataclass(kind, fields))
     if callable(getattr(kind, "to_dict", None)) and callable(getattr(kind, "from_dict", None)):
