@@ -449,3 +449,24 @@ async def test_what_was_erased_or_amended_is_said_by_who_said_it(backend: Backen
     shown = [(each.content.role, each.content.parts[0].text) for each in events if each.content and each.content.parts]
     assert shown == [("user", "a"), ("model", "right"), ("model", "good"), ("model", "[erased]")]
     assert [each.author == "user" for each in events] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("user", ["bob", "b" * 300])
+async def test_a_copied_session_is_the_other_users(backend: Backend, user: str) -> None:
+    """Its card names the user that it was copied from; lists and reads go by where it is."""
+    [service] = services(backend, 1)
+    await service.append_event(await new(service), said("hello"))
+    await service.create_session(app_name="shop", user_id=user, session_id="own")
+    service.close()
+    app = backend.store().namespace("shop")
+    app.namespace("ann").copy("talk", app.namespace(user), name="copied")
+    app.namespace("ann").copy("talk", app)  # nobody's
+    [service] = services(backend, 1)
+    listed = (await service.list_sessions(app_name="shop", user_id=user)).sessions
+    assert {(each.user_id, each.id) for each in listed} == {(user, "copied"), (user, "own")}
+    listed = (await service.list_sessions(app_name="shop")).sessions
+    known = {("ann", "talk"), (user, "own")} | ({(user, "copied")} if user == "bob" else set())
+    assert {(each.user_id, each.id) for each in listed} == known
+    found = await service.get_session(app_name="shop", user_id=user, session_id="copied")
+    assert found is not None
+    assert found.user_id == user

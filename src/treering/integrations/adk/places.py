@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from treering.format.paths import namespace_prefix, namespaces_in
 from treering.format.values import fields_of
 from treering.store.info import SessionInfo
 from treering.store.place import Place
@@ -30,9 +31,18 @@ class Where(NamedTuple):
 
     @classmethod
     def of(cls, row: SessionInfo) -> Where:
-        """Return the session of a row, for which `is_session` is true."""
+        """Return the session of a row, for which `is_session` is true.
+
+        Rule: a session is its place's. The card of one that was copied from another user still names that one, and is
+        asked only for a name that is too long to be read from the place.
+        """
         facts = fields_of(row.extra[MARK])
-        return cls(str(facts["app"]), str(facts["user"]), row.id)
+        told = [str(facts[name]) for name in ("app", "user")]
+        app, user = (
+            name if namespaces_in(namespace_prefix("", name)) == (there,) else there
+            for name, there in zip(told, row.namespace[-2:], strict=True)
+        )
+        return cls(app, user, row.id)
 
     @property
     def of_app(self) -> Shared:

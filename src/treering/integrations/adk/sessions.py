@@ -23,6 +23,7 @@ from google.adk.sessions.session import Session
 
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
+from treering.format.paths import namespaces_in
 from treering.ids import new_nonce
 from treering.integrations.adk.conversation import Conversation, Newest, Owed, Read
 from treering.integrations.adk.events import (
@@ -43,7 +44,6 @@ from treering.integrations.shared import shared_writer
 from treering.maintenance.retention import KEEP_STATUS
 from treering.storage.requests import Steps
 from treering.storage.run import run
-from treering.store.info import SessionInfo
 
 AT_ONCE_MAX: Final = 16
 """Sessions that are read concurrently for a list."""
@@ -223,9 +223,13 @@ class TreeringSessionService(BaseSessionService, Closable):
             return []
         place = self._store.place.namespace(app)
         store = Store(place) if user is None else Store(place.namespace(user))
-        rows = [row for row in store.each_session(below=user is None) if is_session(row)]
+        depth = len(namespaces_in(place.prefix)) + 1
+        rows = [
+            row for row in store.each_session(below=user is None) if is_session(row) and len(row.namespace) == depth
+        ]
         with ThreadPoolExecutor(AT_ONCE_MAX) as workers:
-            reads = list(workers.map(self._read_once, rows))
+            places = (Where.of(row) if user is None else Where(app, user, row.id) for row in rows)
+            reads = list(workers.map(self._read_once, places))
         shared = self._states(where for where, _ in filter(None, reads))
         found = [
             _session(where, read, joined(shared[where.of_app], shared[where.of_user], read.state), None)
@@ -238,9 +242,8 @@ class TreeringSessionService(BaseSessionService, Closable):
         with ThreadPoolExecutor(AT_ONCE_MAX) as workers:
             return dict(zip(wanted, workers.map(self._shared, wanted), strict=True))
 
-    def _read_once(self, row: SessionInfo) -> tuple[Where, Read] | None:
+    def _read_once(self, where: Where) -> tuple[Where, Read] | None:
         """Read a session without keeping it open."""
-        where = Where.of(row)
         read = run(self._conversation(where).read(0), self._store.place.driver)
         return None if read is None else (where, read)
 
