@@ -462,3 +462,26 @@ def test_what_is_sealed_behind_a_late_branch_has_the_state_of_the_branch(lost: i
     view = bucket.sound.view("s")
     *_, newest = view.checkpoints()
     assert (view.head, view.checkpoint_id, newest.head) == ("side", newest.id, "side")
+
+
+def test_what_is_written_behind_a_late_append_has_the_state_of_the_current_head() -> None:
+    """Another writer's branch at the same node is current. The handle goes on from its own late append, on its head."""
+    bucket = Unreliable()
+    session = bucket.store.session("s")
+    session.commit(["one"], state={"n": 0})
+    bucket.plan.arm(Fault.AFTER, tail_write)
+    with pytest.raises(UnavailableError):
+        session.commit(["two"], state={"n": 1})
+    session._holds.pop().release()  # no bucket has locks
+    with bucket.sound.session("s", shared=True, create=False) as other:
+        other.branch("side")
+        other.commit(state={"n": 2})
+    session.refresh()
+    assert (session.head, session.state) == ("side", {"n": 2})
+    session._reader.upkeep._card_ms = 1  # the card was written long ago, so this append writes it
+    session.compact("gist")
+    assert (session.head, session.state) == ("main", {"n": 1})
+    view = bucket.sound.view("s")
+    assert (view.head, view.state, view.checkpoint_id) == ("side", {"n": 2}, view.checkpoints()[-2].id)
+    session.refresh()
+    assert (session.head, session.state) == ("side", {"n": 2})

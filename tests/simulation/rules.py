@@ -831,6 +831,14 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "::test_what_is_sealed_behind_a_late_branch_has_the_state_of_the_branch",
     ),
     Rule(
+        "stay-apart",
+        "A writer that made a checkpoint on another head than the current one does not take its state for that of the "
+        "current head, even if both are at one node.",
+        value("False"),
+        test="tests/session/test_rare_meetings.py"
+        "::test_what_is_written_behind_a_late_append_has_the_state_of_the_current_head",
+    ),
+    Rule(
         "own-is-not-common",
         "A writer makes latest from the fold that is common to all writers, not from an older checkpoint of its "
         "own position.",

@@ -341,7 +341,8 @@ class Appender:
         foreign = self._fold(outcome, planned.made)
         if landed and moves and planned.made is not None and planned.caught_up:
             newest = self._replica.state.checkpoint
-            self._position.stand_on(newest if newest is not None and newest.id == planned.made.id else planned.made)
+            made = newest if newest is not None and newest.id == planned.made.id else planned.made
+            self._position.stand_on(made, head=planned.head)
         if moved:
             self._position.head, self._position.node = planned.head, planned.node
         elif stood and not foreign:  # an earlier append of this handle may have arrived late

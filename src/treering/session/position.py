@@ -83,7 +83,8 @@ class Position:
         self._seen = 0
         """The epoch at which it was seen: it may hold values that were erased since."""
         self.behind = False
-        """Whether the head has a newer checkpoint than the handle."""
+        """Whether the head has a newer checkpoint than the handle, or another head is current: the state in memory may
+        then be that of this handle alone."""
 
     # where it stands
 
@@ -248,9 +249,10 @@ class Position:
         """Restore the position that `mark` returned."""
         self.head, self.node, self._basis, self._seen, self.behind = mark
 
-    def stand_on(self, checkpoint: Checkpoint) -> None:
-        """Move to a checkpoint that was made just now, the newest of the head."""
-        self._basis, self._seen, self.behind = checkpoint, self._replica.epoch, False
+    def stand_on(self, checkpoint: Checkpoint, *, head: str) -> None:
+        """Move to a checkpoint that was made just now, the newest of this head."""
+        self._basis, self._seen = checkpoint, self._replica.epoch
+        self.behind = head != self._replica.state.head  # rule: stay-apart
 
 
 def _id_of(checkpoint: Checkpoint | None) -> str | None:
