@@ -44,7 +44,15 @@ CALL = {"type": "tool_call", "id": "c1", "name": "ls", "input": {"path": "."}}
         (
             {"role": "user", "parts": [{"function_response": {"name": "ls", "response": {"error": "no"}}}]},
             "gemini",
-            [{"type": "tool_result", "tool_call_id": "ls", "content": [{"error": "no"}], "is_error": True}],
+            [
+                {
+                    "type": "tool_result",
+                    "tool_call_id": "ls",
+                    "name": "ls",
+                    "content": [{"error": "no"}],
+                    "is_error": True,
+                }
+            ],
         ),
         (
             {
@@ -61,8 +69,8 @@ CALL = {"type": "tool_call", "id": "c1", "name": "ls", "input": {"path": "."}}
             [
                 {"type": "text", "text": "be nice"},
                 {"type": "text", "text": "look\n[image/png]"},
-                {"type": "tool_result", "tool_call_id": "c1", "content": "a", "is_error": False},
-                {"type": "tool_result", "tool_call_id": "c2", "content": "again", "is_error": True},
+                {"type": "tool_result", "tool_call_id": "c1", "name": "ls", "content": "a", "is_error": False},
+                {"type": "tool_result", "tool_call_id": "c2", "name": "ls", "content": "again", "is_error": True},
                 {"type": "text", "text": "no text"},
             ],
         ),

@@ -217,7 +217,8 @@ def _gemini_result(result: Fields) -> object:
     response = result.get("response")
     call = result.get("id") or result.get("name")
     failed = isinstance(response, Mapping) and "error" in response
-    return {"type": "tool_result", "tool_call_id": call, "content": [response], "is_error": failed}
+    name = result.get("name")
+    return {"type": "tool_result", "tool_call_id": call, "name": name, "content": [response], "is_error": failed}
 
 
 def _gemini_media(media: Fields, found: Fields) -> object:
@@ -249,7 +250,8 @@ def _named_part(part: object) -> object:
         return {"type": "tool_call", "id": call, "name": part.get("tool_name"), "input": part.get("args") or {}}
     if kind in ("tool-return", "retry-prompt"):
         failed = kind == "retry-prompt" or part.get("outcome", "success") != "success"
-        return {"type": "tool_result", "tool_call_id": call, "content": content, "is_error": failed}
+        name = part.get("tool_name")
+        return {"type": "tool_result", "tool_call_id": call, "name": name, "content": content, "is_error": failed}
     return {"type": kind, **{name: value for name, value in part.items() if name != "part_kind"}}
 
 

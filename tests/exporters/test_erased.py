@@ -11,8 +11,11 @@ import pytest
 from tests.sampling import WHOLE
 from tests.session.backends import memory_backend
 
+from treering.api.view import View
+from treering.calls import pairing
 from treering.errors import TreeringError
 from treering.exporters.export import export
+from treering.format.erasure import Erased
 from treering.importers import FileImporter
 from treering.transcript.node import user
 
@@ -88,9 +91,16 @@ def test_an_erased_answer_of_a_file_has_what_its_program_needs(tmp_path: Path, f
     assert {"api", "provider", "model", "usage", "stopReason", "timestamp"} <= message.keys()
 
 
+def calls_in(view: View) -> tuple[int, int, int]:
+    """How many calls of a branch have a result, how many results have no call, and how many calls no result."""
+    payloads = [view.get(name).payload for name in view.path()]
+    found = pairing([each.message if isinstance(each, Erased) else each for each in payloads])
+    return len(found.pairs), len(found.orphans), len(found.passed) + len(found.open)
+
+
 @pytest.mark.parametrize("form", ["kit", "evva", "operator", "pi073", "omp"])
 def test_each_message_of_a_file_can_be_erased(shared: Path, form: str) -> None:
-    """One of each kind and role: each program gets a file of what is left."""
+    """One of each kind and role: calls still have their results, and each program gets a file of what is left."""
     done = 0
     for path in sorted((shared / "golden" / form).rglob("*.json*"))[:: 1 if WHOLE else 9]:
         store = memory_backend().store()
@@ -102,9 +112,11 @@ def test_each_message_of_a_file_can_be_erased(shared: Path, form: str) -> None:
         gone = {(node.kind, node.role): node.id for node in view.each_node()}
         if not gone or DUPLICATES in path.name:
             continue
+        before = calls_in(view)
         with store.session(found.session) as session:
             session.erase(*gone.values())
         view = store.view(found.session)
+        assert calls_in(view) == before, path
         for target in (str(view.info.extra["imported"]), "omp", "claude"):
             with tempfile.TemporaryDirectory() as folder:
                 export(view, Path(folder, "out"), format=target)

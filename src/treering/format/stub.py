@@ -2,26 +2,35 @@
 
 Providers refuse a conversation in which a tool call has no result or a result no call. The other half of such a pair
 contains the call's id anyway, so that id reveals nothing new; and the name of a tool comes from the agent, not from the
-user. So only ids and names of tools stay, if they are short words.
+user. So only ids and names of tools stay, if they are short words, and whether a call failed.
 
 The shapes are those of the chat APIs of OpenAI (`tool_calls`, `tool_call_id`, `function_call_output`), of Anthropic
-(`tool_use`, `tool_result`), and in camel case (`toolCall`, `toolResult`).
+(`tool_use`, `tool_result`), and in camel case (`toolCall`, `toolResult`). Messages of the Converse and the Gemini API
+and of Pydantic AI keep their shape, since their frameworks read no other. What stands for a message of a program whose
+sessions are imported has the common shape (`treering.messages`), which each program's exporter converts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from treering.errors import TreeringError
 from treering.format.erasure import NOTE
 from treering.format.pieces import split_source
 from treering.format.values import decode
+from treering.messages import CONVERSE, GEMINI, PYDANTIC_AI, common, listed, shape_of
 
-_CALL_ID: Final = ("tool_call_id", "tool_use_id", "toolCallId", "call_id")
-_ARGUMENTS: Final = ("arguments", "input")
+Stub: TypeAlias = dict[str, object]
+"""What stays of a tool call or of a result, as a block or an item of the common shape."""
+
+_CALL_ID: Final = ("tool_call_id", "tool_use_id", "toolCallId", "call_id", "tool_result_for")
+_ARGUMENTS: Final = ("arguments", "input", "args")
 _KEPT: Final = ("type", "id", *_CALL_ID, "name", "toolName")
+_FAILED: Final = ("is_error", "isError")
+_UNNAMED: Final = "erased"
+"""In place of a name that a provider wants, and that is no short word."""
 _word: Final = r"[A-Za-z0-9_.:|/+=-]{1,256}"
 
 
@@ -38,16 +47,21 @@ def stub_of(body: bytes, role: str) -> dict[str, object]:
         payload = None
     if not isinstance(payload, dict):
         return {"role": role or "user", "content": NOTE}
-    payload = _edited(payload)
-    named = payload.get("role")
+    shape, payload = _read(_edited(payload))
+    if shape in _FORMS:
+        return _FORMS[shape](payload, role)
     message: dict[str, object] = _pair(payload) or {}
     if "content" in payload or not message:
-        message["content"] = _content(payload.get("content"), has_calls=bool(payload.get("tool_calls")))
+        has_calls = bool(payload.get("tool_calls") or payload.get("function_call"))
+        message["content"] = _content(payload.get("content"), has_calls=has_calls)
     if isinstance(calls := payload.get("tool_calls"), list):
         message["tool_calls"] = [found for call in calls if (found := _pair(call))]
+    if isinstance(call := payload.get("function_call"), Mapping):  # the chat API before it had `tool_calls`
+        message["function_call"] = _function(call)
+    named = payload.get("role")
     if named is None and "type" in message and "content" not in message:
         return message  # an item of its own, such as a `function_call`
-    return {"role": named if _is_word(named) else role or "user"} | message
+    return {"role": _role(payload, role)} | message
 
 
 def _edited(payload: dict[Any, object]) -> dict[Any, object]:
@@ -58,42 +72,129 @@ def _edited(payload: dict[Any, object]) -> dict[Any, object]:
     return {**message, "content": replacement.get("content")}
 
 
+def _read(payload: dict[Any, object]) -> tuple[str, Mapping[Any, Any]]:
+    """Return the name of a message's shape, and the message in the common shape."""
+    try:
+        return shape_of(payload), common(payload)
+    except Exception:  # noqa: BLE001  # an installed program may fail; what was erased must not come back therefore
+        return "", payload
+
+
+def _role(payload: Mapping[Any, object], role: str) -> object:
+    named = payload.get("role")
+    return named if is_word(named) else role or "user"
+
+
 def _content(content: object, *, has_calls: bool) -> object:
     if not isinstance(content, list):
         return None if content is None and has_calls else NOTE
+    left = _left_of(content)
+    return [part or {"type": "text", "text": NOTE} for part in left] if any(left) else NOTE
+
+
+def _left_of(content: Sequence[object]) -> list[Stub | None]:
+    """Return what stays of each call and result, with None for everything else together; results have to come first."""
     pairs = [found for part in content if (found := _pair(part))]
-    if not pairs:
-        return NOTE
-    note = [{"type": "text", "text": NOTE}] if len(pairs) < len(content) else []
-    answers = any(key in pairs[0] for key in _CALL_ID)  # these have to come first
-    return [*pairs, *note] if answers else [*note, *pairs]
+    note: list[None] = [None] if len(pairs) < len(content) or not pairs else []
+    return [*pairs, *note] if pairs and _answers(pairs[0]) else [*note, *pairs]
 
 
-def _pair(part: object) -> dict[str, object] | None:
+def _answers(stub: Stub) -> bool:
+    """Whether it is a result, not a call."""
+    return "function" not in stub and not any(key in stub for key in _ARGUMENTS)
+
+
+def _id_of(stub: Stub) -> str:
+    """Return the id of the call."""
+    return str(next(stub[key] for key in (*_CALL_ID, "id") if key in stub))
+
+
+def _pair(part: object) -> Stub | None:
     """The part of a tool call or a tool result that stays; None for everything else."""
-    if not isinstance(part, dict):
+    if not isinstance(part, Mapping):
         return None
-    answers = any(_is_word(part.get(key)) for key in _CALL_ID)
+    answers = any(is_word(part.get(key)) for key in _CALL_ID)
     calls = "function" in part or any(key in part for key in _ARGUMENTS)
-    if not (answers or (calls and _is_word(part.get("id")))):
+    if not (answers or (calls and is_word(part.get("id")))):
         return None
-    stub: dict[str, object] = {key: part[key] for key in _KEPT if _is_word(part.get(key))}
+    stub: Stub = {key: part[key] for key in _KEPT if is_word(part.get(key))}
     stub |= {key: _nothing(part[key]) for key in _ARGUMENTS if key in part}
     if isinstance(function := part.get("function"), Mapping):
         stub["function"] = _function(function)
     if not calls:
         stub |= {key: NOTE for key in ("content", "output") if key in part}
+        stub |= {key: True for key in _FAILED if part.get(key) is True}
     return stub
 
 
 def _function(function: Mapping[Any, object]) -> dict[str, object]:
     name = function.get("name")
-    return {"name": name if _is_word(name) else "erased", "arguments": _nothing(function.get("arguments", ""))}
+    return {"name": name if is_word(name) else _UNNAMED, "arguments": _nothing(function.get("arguments", ""))}
 
 
 def _nothing(arguments: object) -> object:
     return "{}" if isinstance(arguments, str) else {}
 
 
-def _is_word(value: object) -> bool:
+def is_word(value: object) -> bool:
+    """Return whether a value is a short word, as ids and the names of tools are."""
     return isinstance(value, str) and re.fullmatch(_word, value) is not None
+
+
+def _as_converse(read: Mapping[Any, Any], role: str) -> dict[str, object]:
+    """Return what stays of a message in the shape of the Converse API."""
+    return {"role": _role(read, role), "content": [_converse_block(part) for part in _left_in(read)]}
+
+
+def _converse_block(left: Stub | None) -> dict[str, object]:
+    if left is None:
+        return {"text": NOTE}
+    if not _answers(left):
+        return {"toolUse": {"toolUseId": _id_of(left), "name": left.get("name", _UNNAMED), "input": {}}}
+    status = "error" if "is_error" in left else "success"
+    return {"toolResult": {"toolUseId": _id_of(left), "status": status, "content": [{"text": NOTE}]}}
+
+
+def _as_gemini(read: Mapping[Any, Any], role: str) -> dict[str, object]:
+    """Return what stays of a message in the shape of the Gemini API."""
+    return {"role": _role(read, role), "parts": [_gemini_part(part) for part in _left_in(read)]}
+
+
+def _gemini_part(left: Stub | None) -> dict[str, object]:
+    if left is None:
+        return {"text": NOTE}
+    call, name = _id_of(left), left.get("name", _UNNAMED)
+    named = {"name": name} if call == name else {"id": call, "name": name}  # the API has calls without an id
+    if not _answers(left):
+        return {"functionCall": {**named, "args": {}}}
+    return {"functionResponse": {**named, "response": {"error" if "is_error" in left else "output": NOTE}}}
+
+
+def _as_pydantic_ai(read: Mapping[Any, Any], role: str) -> dict[str, object]:
+    """Return what stays of a message in the shape of Pydantic AI."""
+    answers = _role(read, role) == "assistant"
+    parts = [_pydantic_part(part, "text" if answers else "user-prompt") for part in _left_in(read)]
+    return {"kind": "response" if answers else "request", "parts": parts}
+
+
+def _pydantic_part(left: Stub | None, text: str) -> dict[str, object]:
+    if left is None:
+        return {"part_kind": text, "content": NOTE}
+    named = {"tool_name": left.get("name", _UNNAMED), "tool_call_id": _id_of(left)}
+    if not _answers(left):
+        return {"part_kind": "tool-call", **named, "args": {}}
+    return {"part_kind": "tool-return", **named, "content": NOTE} | (
+        {"outcome": "failed"} if "is_error" in left else {}
+    )
+
+
+def _left_in(read: Mapping[Any, Any]) -> list[Stub | None]:
+    return _left_of(listed(read.get("content")))
+
+
+_FORMS: Final[Mapping[str, Callable[[Mapping[Any, Any], str], dict[str, object]]]] = {
+    CONVERSE: _as_converse,
+    GEMINI: _as_gemini,
+    PYDANTIC_AI: _as_pydantic_ai,
+}
+"""Functions that write what stays of a message in its shape, from the message in the common shape."""

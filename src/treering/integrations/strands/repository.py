@@ -420,7 +420,9 @@ def _message(node: Node, revision: Note | None) -> SessionMessage:
     said: Any = facts.get("message", node.payload)
     redacted = facts.get("redacted", False)
     if isinstance(said, Erased):  # erased but not replaced: a redaction was interrupted
-        said, redacted = {"role": node.role, "content": [{"text": str(said.message.get("content", ""))}]}, True
+        content = said.message.get("content")
+        blocks = content if isinstance(content, list) else [{"text": str(content)}]
+        said, redacted = {"role": node.role, "content": blocks}, True
     then = time_text(node.time_ms, "auto")  # the note's times were erased with the text
     return SessionMessage(
         message=said,
