@@ -115,22 +115,20 @@ def test_odd_messages_have_a_stub(message: Any) -> None:
     assert isinstance(encode(gone), bytes)
 
 
-def test_ids_and_names_in_the_brief_stay_if_they_are_words() -> None:
-    """Programs pair calls and results by them, and know by them which lines are one answer."""
-    told: dict[str, object] = {
-        "answer": "msg_1",
-        "calls": "0a1b 2c3d",
-        "result": "0a1b",
-        "model": "m",
-        "provider": "p",
-        "uuid": "u-1",
-    }
-    spoken: dict[str, object] = {
-        "answer": "the secret word",
-        "calls": "it is swordfish",
-        "side": {"a": "secret"},
-        "note": "secret",
-    }
+def test_a_tool_that_the_provider_runs_leaves_nothing() -> None:
+    """Its result is in the message of its call; Pydantic AI has no other place for it, and no call without a result."""
+    call = {"part_kind": "builtin-tool-call", "tool_name": "search", "tool_call_id": "c1", "args": {"q": "secret"}}
+    result = {"part_kind": "builtin-tool-return", "tool_name": "search", "tool_call_id": "c1", "content": "secret"}
+    own = {"part_kind": "tool-call", "tool_name": "ls", "tool_call_id": "c2", "args": {}}
+    note = {"part_kind": "text", "content": "[erased]"}
+    assert stub({"kind": "response", "parts": [call, result]}) == {"kind": "response", "parts": [note]}
+    assert stub({"kind": "response", "parts": [call, own]}) == {"kind": "response", "parts": [note, own]}
+
+
+def test_of_a_brief_only_marks_stay() -> None:
+    """Not a word, since an application may have written it there."""
+    told: dict[str, object] = {"blank": True, "meta": True, "queued": True}
+    spoken: dict[str, object] = {"answer": "swordfish", "calls": "0a1b", "result": "4111", "meta": "secret", "blank": 1}
     with memory_backend().store().session("s") as session:
         names = [session.append(Draft(role="user", payload="secret", brief=each)).node for each in (told, spoken)]
         session.erase(*names)

@@ -36,10 +36,6 @@ _NO_BRIEF: Final = b"{}"
 # Keys of a brief that other records depend on, by type and kind of the record; first the fields of every kind of node.
 _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
 _KEPT_FLAGS: Final = frozenset({"bare", "blank", "failed", "meta", "queued", "request", "retried", "summary"})
-# Names and ids that are kept if they are words, and a list of digests of ids.
-_KEPT_WORDS: Final = frozenset({"answer", "model", "provider", "result", "side", "uuid"})
-_KEPT_DIGESTS: Final = "calls"
-_DIGESTS: Final = "0123456789abcdef "
 _KEPT_KIND: Final = {
     "compaction": frozenset(
         {"boundary", "kept_after", "kept_all", "kept_last", "kept_time", "pictures", "replay", "rollover", "through"}
@@ -273,12 +269,7 @@ def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
 
 def _kept_of_node(kind: str, fields: Mapping[Any, object]) -> dict[Any, object]:
     """The fields that decide which nodes are shown: without them, hidden nodes would be shown again."""
-    from treering.format.stub import is_word  # sessions without erasures do not need it
-
     names = _KEPT_NODE | _KEPT_KIND.get(kind, frozenset()) | {name for name in _KEPT_FLAGS if fields.get(name) is True}
-    names |= {name for name in _KEPT_WORDS if is_word(fields.get(name))}
-    if isinstance(digests := fields.get(_KEPT_DIGESTS), str) and not digests.strip(_DIGESTS):
-        names |= {_KEPT_DIGESTS}
     return {name: fields[name] for name in names & fields.keys()}
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 from treering.errors import TreeringError
 from treering.format.erasure import NOTE
 from treering.format.pieces import split_source
-from treering.format.values import decode
+from treering.format.values import decode, fields_of
 from treering.messages import CONVERSE, GEMINI, PYDANTIC_AI, common, listed, shape_of
 
 Stub: TypeAlias = dict[str, object]
@@ -82,7 +82,7 @@ def _read(payload: dict[Any, object]) -> tuple[str, Mapping[Any, Any]]:
 
 def _role(payload: Mapping[Any, object], role: str) -> object:
     named = payload.get("role")
-    return named if is_word(named) else role or "user"
+    return named if _is_word(named) else role or "user"
 
 
 def _content(content: object, *, has_calls: bool) -> object:
@@ -113,11 +113,11 @@ def _pair(part: object) -> Stub | None:
     """The part of a tool call or a tool result that stays; None for everything else."""
     if not isinstance(part, Mapping):
         return None
-    answers = any(is_word(part.get(key)) for key in _CALL_ID)
+    answers = any(_is_word(part.get(key)) for key in _CALL_ID)
     calls = "function" in part or any(key in part for key in _ARGUMENTS)
-    if not (answers or (calls and is_word(part.get("id")))):
+    if not (answers or (calls and _is_word(part.get("id")))):
         return None
-    stub: Stub = {key: part[key] for key in _KEPT if is_word(part.get(key))}
+    stub: Stub = {key: part[key] for key in _KEPT if _is_word(part.get(key))}
     stub |= {key: _nothing(part[key]) for key in _ARGUMENTS if key in part}
     if isinstance(function := part.get("function"), Mapping):
         stub["function"] = _function(function)
@@ -129,15 +129,14 @@ def _pair(part: object) -> Stub | None:
 
 def _function(function: Mapping[Any, object]) -> dict[str, object]:
     name = function.get("name")
-    return {"name": name if is_word(name) else _UNNAMED, "arguments": _nothing(function.get("arguments", ""))}
+    return {"name": name if _is_word(name) else _UNNAMED, "arguments": _nothing(function.get("arguments", ""))}
 
 
 def _nothing(arguments: object) -> object:
     return "{}" if isinstance(arguments, str) else {}
 
 
-def is_word(value: object) -> bool:
-    """Return whether a value is a short word, as ids and the names of tools are."""
+def _is_word(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(_word, value) is not None
 
 
@@ -173,7 +172,11 @@ def _gemini_part(left: Stub | None) -> dict[str, object]:
 def _as_pydantic_ai(read: Mapping[Any, Any], role: str) -> dict[str, object]:
     """Return what stays of a message in the shape of Pydantic AI."""
     answers = _role(read, role) == "assistant"
-    parts = [_pydantic_part(part, "text" if answers else "user-prompt") for part in _left_in(read)]
+    # Calls of tools that the provider itself runs are answered in the same message, so nothing of them has to stay.
+    content = [
+        part if fields_of(part).get("type") in ("tool_call", "tool_result") else None for part in read["content"]
+    ]
+    parts = [_pydantic_part(part, "text" if answers else "user-prompt") for part in _left_of(content)]
     return {"kind": "response" if answers else "request", "parts": parts}
 
 

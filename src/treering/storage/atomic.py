@@ -27,7 +27,7 @@ def write_atomically(path: Path, parts: Iterable[bytes]) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(parts)
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # there is none, or its file system has no permissions
             shutil.copymode(path, name)
         Path(name).replace(path)
     except BaseException:
