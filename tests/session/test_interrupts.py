@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import inspect
 import os
 import signal
@@ -81,6 +82,15 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """An event loop that runs only while something is waited for."""
     with contextlib.closing(asyncio.new_event_loop()) as loop:
         yield loop
+
+
+@pytest.fixture(autouse=True, scope="module")
+def known_heap() -> Iterator[None]:
+    """Leave alone what other tests made: `Points` collects before each call, and all of it would take seconds."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

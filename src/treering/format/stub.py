@@ -73,7 +73,12 @@ def _edited(payload: dict[Any, object]) -> dict[Any, object]:
 
 
 def _read(payload: dict[Any, object]) -> tuple[str, Mapping[Any, Any]]:
-    """Return the name of a message's shape, and the message in the common shape."""
+    """Return the name of a message's shape, and the message in the common shape.
+
+    A message in which nothing is listed makes no calls, so the shapes of programs need not be known.
+    """
+    if not any(isinstance(value, list) for value in payload.values()):
+        return "", payload
     try:
         return shape_of(payload), common(payload)
     except Exception:  # noqa: BLE001  # an installed program may fail; what was erased must not come back therefore
