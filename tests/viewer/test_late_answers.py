@@ -94,11 +94,11 @@ def test_the_place_that_was_asked_for_last_is_shown(browser: Browser, own: Own) 
     browser.driver.execute_script(HOLD, f"history?node={nodes[370]}")
     browser.driver.execute_script(go, nodes[350])
     browser.until(lambda _: browser.driver.execute_script("return window.held.length"))
-    browser.driver.execute_script("window.left = document.querySelector('main'); location.hash = '#/'")
+    browser.driver.execute_script("location.hash = '#/'")
     browser.see(".card")
     browser.driver.execute_script(LET_GO)
-    selected = f"return window.left.querySelector('article.selected[data-node=\"{nodes[350]}\"]') !== null"
-    browser.until(lambda _: browser.driver.execute_script(selected))
+    browser.until(lambda _: browser.driver.execute_script(READ))
+    browser.see(".card")
     assert browser.driver.execute_script("return location.hash") == "#/"
 
 
