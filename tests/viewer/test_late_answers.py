@@ -18,6 +18,8 @@ HOLD = (
 """Requests with these words in their address wait until `LET_GO`; `READ` tells that the page has their answers."""
 LET_GO = "window.held.forEach((go) => go()); window.held = { push: (go) => go() }"
 READ = "return window.read > 0"
+PAGE_NODES = 40
+"""Messages that the viewer reads at once."""
 LOSE = (
     "const [part] = arguments; const real = window.fetch; window.lost = 0; window.fetch = async (url, options) => {"
     " if (window.wrote && String(url).includes(part)) { window.lost += 1; throw new TypeError('no network'); }"
@@ -94,11 +96,12 @@ def test_the_place_that_was_asked_for_last_is_shown(browser: Browser, own: Own) 
     browser.driver.execute_script(HOLD, f"history?node={nodes[370]}")
     browser.driver.execute_script(go, nodes[350])
     browser.until(lambda _: browser.driver.execute_script("return window.held.length"))
-    browser.driver.execute_script("location.hash = '#/'")
+    browser.driver.execute_script("window.left = document.querySelector('main'); location.hash = '#/'")
     browser.see(".card")
     browser.driver.execute_script(LET_GO)
-    browser.until(lambda _: browser.driver.execute_script(READ))
-    browser.see(".card")
+    selected = f"return window.left.querySelector('article.selected[data-node=\"{nodes[350]}\"]') !== null"
+    browser.until(lambda _: browser.driver.execute_script(selected))
+    assert browser.driver.execute_script("return window.left.querySelectorAll('article').length") == PAGE_NODES
     assert browser.driver.execute_script("return location.hash") == "#/"
 
 

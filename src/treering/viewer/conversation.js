@@ -100,15 +100,15 @@ export class Conversation {
     return page;
   }
 
-  /** Read more until the window is full. */
+  /** Read more until the window is full. A page that was left has no height, and would read for ever more. */
   async fillWindow() {
-    while (!this.busy && this.before && this.element.scrollHeight <= this.element.clientHeight + NEAR && this.rows.length < SHOWN_MAX) await this.older();
+    while (this.element.isConnected && !this.busy && this.before && this.element.scrollHeight <= this.element.clientHeight + NEAR && this.rows.length < SHOWN_MAX) await this.older();
     this.scrolled();
   }
 
   async scrolled() {
     this.down.hidden = this.anchor.atEnd() || !this.rows.length;
-    if (this.busy) return;
+    if (this.busy || !this.element.isConnected) return;
     const { scrollTop, scrollHeight, clientHeight } = this.element;
     if (scrollTop < NEAR && this.before) await this.older();
     else if (scrollHeight - scrollTop - clientHeight < NEAR && this.below.length) await this.newer();
