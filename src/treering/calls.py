@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from treering.messages import Fields, common, shape_of
+from treering.messages import CONVERSE, GEMINI, PYDANTIC_AI, RESULT_PARTS, Fields, common, shape_of
 
 CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call", "function"})
 """Types of blocks that call a tool, and of items between messages that do."""
@@ -344,19 +344,15 @@ def _as_block(call: Call, reason: str) -> dict[str, object]:
 
 
 def _as_converse(call: Call, reason: str) -> dict[str, object]:
-    result = {"toolUseId": call.id, "status": "error", "content": [{"text": reason}]}
-    return {"role": "user", "content": [{"toolResult": result}]}
+    return {"role": "user", "content": [RESULT_PARTS[CONVERSE](call.id, call.name, reason, failed=True)]}
 
 
 def _as_gemini(call: Call, reason: str) -> dict[str, object]:
-    identity = {"id": call.id} if call.id != call.name else {}
-    response = {**identity, "name": call.name, "response": {"error": reason}}
-    return {"role": "user", "parts": [{"functionResponse": response}]}
+    return {"role": "user", "parts": [RESULT_PARTS[GEMINI](call.id, call.name, reason, failed=True)]}
 
 
 def _as_pydantic_ai(call: Call, reason: str) -> dict[str, object]:
-    part = {"part_kind": "tool-return", "tool_name": call.name, "tool_call_id": call.id, "content": reason}
-    return {"kind": "request", "parts": [part | {"outcome": "failed"}]}
+    return {"kind": "request", "parts": [RESULT_PARTS[PYDANTIC_AI](call.id, call.name, reason, failed=True)]}
 
 
 def _as_camel(call: Call, reason: str) -> dict[str, object]:
@@ -369,9 +365,9 @@ _SHAPES: Final[Mapping[str, Callable[[Call, str], dict[str, object]]]] = {
     "function_call": _as_function,
     "item": _as_item,
     "tool_use": _as_block,
-    "converse": _as_converse,
+    CONVERSE: _as_converse,
     "toolCall": _as_camel,
-    "gemini": _as_gemini,
-    "pydantic_ai": _as_pydantic_ai,
+    GEMINI: _as_gemini,
+    PYDANTIC_AI: _as_pydantic_ai,
 }
 """Functions that answer a call, by its shape. Other shapes get a `tool` message, which program policies convert."""

@@ -43,6 +43,13 @@ class Shape(Protocol):
         """Return the message in the common shape."""
 
 
+class ResultPart(Protocol):
+    """Makes the part of a message that answers a call."""
+
+    def __call__(self, call: str, name: str, text: str, /, *, failed: bool) -> dict[str, Any]:
+        """Return the part, from the id of the call, the name of the tool, and what it said."""
+
+
 _shapes: dict[str, Shape] = {}
 """Shapes by the names of programs, in the order in which they are tried."""
 _signed: dict[str, frozenset[str]] = {}
@@ -297,6 +304,29 @@ _GEMINI: Final[Mapping[str, Callable[[Any], object]]] = {
     "codeExecutionResult": lambda result: {"type": "code_execution_result", **result},
 }
 """Functions that convert parts of the Gemini API, by the field that gives their type; text may also be thinking."""
+
+
+def _to_converse(call: str, _name: str, text: str, *, failed: bool) -> dict[str, Any]:
+    status = "error" if failed else "success"
+    return {"toolResult": {"toolUseId": call, "status": status, "content": [{"text": text}]}}
+
+
+def _to_gemini(call: str, name: str, text: str, *, failed: bool) -> dict[str, Any]:
+    identity = {"id": call} if call != name else {}  # the API has calls without an id
+    return {"functionResponse": {**identity, "name": name, "response": {"error" if failed else "output": text}}}
+
+
+def _to_pydantic_ai(call: str, name: str, text: str, *, failed: bool) -> dict[str, Any]:
+    part = {"part_kind": "tool-return", "tool_name": name, "tool_call_id": call, "content": text}
+    return part | ({"outcome": "failed"} if failed else {})
+
+
+RESULT_PARTS: Final[Mapping[str, ResultPart]] = {
+    CONVERSE: _to_converse,
+    GEMINI: _to_gemini,
+    PYDANTIC_AI: _to_pydantic_ai,
+}
+"""Functions that make the part of a message that answers a call, by its shape."""
 _WITHOUT_TYPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     CONVERSE: _from_converse,
     GEMINI: _from_gemini,

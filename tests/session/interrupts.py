@@ -64,8 +64,8 @@ class Points:
     def __call__(self, call: Callable[[], object]) -> None:
         """Call it.
 
-        Sessions that other tests left in a circle are let go before: where they end by themselves is no place in this
-        call, and is not met in the next one.
+        Sessions that earlier calls left in a circle are let go before: where they end by themselves is no place in this
+        call, and is not met in the next one. What other tests left is frozen, see `test_interrupts.known_heap`.
         """
         gc.collect()
         gc.disable()

@@ -17,13 +17,9 @@ from treering.transcript.node import Node
 from treering.transcript.parts import Part, parts_of
 
 NODES_AT_ONCE = 100  # read together, and so held in memory
-_ENDS = (
-    "\n-->",
-    "\n?>",
-    "\n>",
-    "\n]]>",
-    "\n</script>",
-)  # HTML that lasts until one of these; the last one stands for all tags
+_ENDS = ("-->", "?>", ">", "]]>", "</script>")
+"""HTML lasts until one of these; the last one ends every tag that contains what is no HTML."""
+_HEADING = "heading_close"
 _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "toolResult": "Tool", "system": "System"}
 
 
@@ -76,14 +72,16 @@ def _ended(text: str) -> str:
     """Return a text with an end for its last block, such as code that was not finished: it would go on behind it."""
     if not any(mark in text for mark in "`~<"):
         return text
-    last = _read_with_a_heading(text)[-1]
-    ends = ("", f"\n{last.markup}", *_ENDS)
-    return next((text + end for end in ends if _read_with_a_heading(text + end)[-1].type == "heading_close"), text)
+    last = _last_with_a_heading(text)
+    if last.type == _HEADING:
+        return text
+    ended = [f"{text}\n{end}" for end in (last.markup, *_ENDS) if end]
+    return next((each for each in ended if _last_with_a_heading(each).type == _HEADING), text)
 
 
-def _read_with_a_heading(text: str) -> list[Token]:
-    """Return a text as Markdown, with a heading behind it that is read as one unless a block of the text goes on."""
-    return MarkdownIt().parse(f"{text}\n\n# next")
+def _last_with_a_heading(text: str) -> Token:
+    """Read a text as Markdown, with a heading behind it; return the last token: the heading, unless a block goes on."""
+    return MarkdownIt().parse(f"{text}\n\n# next")[-1]
 
 
 def _fenced(text: str) -> str:

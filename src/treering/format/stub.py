@@ -20,7 +20,7 @@ from treering.errors import TreeringError
 from treering.format.erasure import NOTE
 from treering.format.pieces import split_source
 from treering.format.values import decode, fields_of
-from treering.messages import CONVERSE, GEMINI, PYDANTIC_AI, common, listed, shape_of
+from treering.messages import CONVERSE, GEMINI, PYDANTIC_AI, RESULT_PARTS, common, listed, shape_of
 
 Stub: TypeAlias = dict[str, object]
 """What stays of a tool call or of a result, as a block or an item of the common shape."""
@@ -48,8 +48,8 @@ def stub_of(body: bytes, role: str) -> dict[str, object]:
     if not isinstance(payload, dict):
         return {"role": role or "user", "content": NOTE}
     shape, payload = _read(_edited(payload))
-    if shape in _FORMS:
-        return _FORMS[shape](payload, role)
+    if shape in _CALL_PARTS:
+        return _in_shape(shape, payload, role)
     message: dict[str, object] = _pair(payload) or {}
     if "content" in payload or not message:
         has_calls = bool(payload.get("tool_calls") or payload.get("function_call"))
@@ -109,11 +109,6 @@ def _answers(stub: Stub) -> bool:
     return "function" not in stub and not any(key in stub for key in _ARGUMENTS)
 
 
-def _id_of(stub: Stub) -> str:
-    """Return the id of the call."""
-    return str(next(stub[key] for key in (*_CALL_ID, "id") if key in stub))
-
-
 def _pair(part: object) -> Stub | None:
     """The part of a tool call or a tool result that stays; None for everything else."""
     if not isinstance(part, Mapping):
@@ -145,64 +140,39 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(_word, value) is not None
 
 
-def _as_converse(read: Mapping[Any, Any], role: str) -> dict[str, object]:
-    """Return what stays of a message in the shape of the Converse API."""
-    return {"role": _role(read, role), "content": [_converse_block(part) for part in _left_in(read)]}
+def _in_shape(shape: str, read: Mapping[Any, Any], role: str) -> dict[str, object]:
+    """Return what stays of a message in its shape.
 
-
-def _converse_block(left: Stub | None) -> dict[str, object]:
-    if left is None:
-        return {"text": NOTE}
-    if not _answers(left):
-        return {"toolUse": {"toolUseId": _id_of(left), "name": left.get("name", _UNNAMED), "input": {}}}
-    status = "error" if "is_error" in left else "success"
-    return {"toolResult": {"toolUseId": _id_of(left), "status": status, "content": [{"text": NOTE}]}}
-
-
-def _as_gemini(read: Mapping[Any, Any], role: str) -> dict[str, object]:
-    """Return what stays of a message in the shape of the Gemini API."""
-    return {"role": _role(read, role), "parts": [_gemini_part(part) for part in _left_in(read)]}
-
-
-def _gemini_part(left: Stub | None) -> dict[str, object]:
-    if left is None:
-        return {"text": NOTE}
-    call, name = _id_of(left), left.get("name", _UNNAMED)
-    named = {"name": name} if call == name else {"id": call, "name": name}  # the API has calls without an id
-    if not _answers(left):
-        return {"functionCall": {**named, "args": {}}}
-    return {"functionResponse": {**named, "response": {"error" if "is_error" in left else "output": NOTE}}}
-
-
-def _as_pydantic_ai(read: Mapping[Any, Any], role: str) -> dict[str, object]:
-    """Return what stays of a message in the shape of Pydantic AI."""
-    answers = _role(read, role) == "assistant"
+    Args:
+        shape: One of `_CALL_PARTS`.
+        read: The message in the common shape.
+        role: The role of the record.
+    """
+    said = _role(read, role)
     # Calls of tools that the provider itself runs are answered in the same message, so nothing of them has to stay.
-    content = [
-        part if fields_of(part).get("type") in ("tool_call", "tool_result") else None for part in read["content"]
-    ]
-    parts = [_pydantic_part(part, "text" if answers else "user-prompt") for part in _left_of(content)]
-    return {"kind": "response" if answers else "request", "parts": parts}
-
-
-def _pydantic_part(left: Stub | None, text: str) -> dict[str, object]:
-    if left is None:
-        return {"part_kind": text, "content": NOTE}
-    named = {"tool_name": left.get("name", _UNNAMED), "tool_call_id": _id_of(left)}
-    if not _answers(left):
-        return {"part_kind": "tool-call", **named, "args": {}}
-    return {"part_kind": "tool-return", **named, "content": NOTE} | (
-        {"outcome": "failed"} if "is_error" in left else {}
+    content = [part if fields_of(part).get("type") in _OF_TOOLS else None for part in listed(read.get("content"))]
+    answers = said == "assistant"
+    note = (
+        {"part_kind": "text" if answers else "user-prompt", "content": NOTE} if shape == PYDANTIC_AI else {"text": NOTE}
     )
+    parts = [note if left is None else _part_in(shape, left) for left in _left_of(content)]
+    if shape == PYDANTIC_AI:
+        return {"kind": "response" if answers else "request", "parts": parts}
+    return {"role": said, "content" if shape == CONVERSE else "parts": parts}
 
 
-def _left_in(read: Mapping[Any, Any]) -> list[Stub | None]:
-    return _left_of(listed(read.get("content")))
+def _part_in(shape: str, left: Stub) -> dict[str, Any]:
+    call, name = str(next(left[key] for key in (*_CALL_ID, "id") if key in left)), str(left.get("name", _UNNAMED))
+    if _answers(left):
+        return RESULT_PARTS[shape](call, name, NOTE, failed="is_error" in left)
+    return _CALL_PARTS[shape](call, name)
 
 
-_FORMS: Final[Mapping[str, Callable[[Mapping[Any, Any], str], dict[str, object]]]] = {
-    CONVERSE: _as_converse,
-    GEMINI: _as_gemini,
-    PYDANTIC_AI: _as_pydantic_ai,
+_OF_TOOLS: Final = (None, "tool_call", "tool_result")
+"""Types of blocks of the common shape that stay; None: some clients send calls without a type."""
+_CALL_PARTS: Final[Mapping[str, Callable[[str, str], dict[str, Any]]]] = {
+    CONVERSE: lambda call, name: {"toolUse": {"toolUseId": call, "name": name, "input": {}}},
+    GEMINI: lambda call, name: {"functionCall": ({"id": call} if call != name else {}) | {"name": name, "args": {}}},
+    PYDANTIC_AI: lambda call, name: {"part_kind": "tool-call", "tool_name": name, "tool_call_id": call, "args": {}},
 }
-"""Functions that write what stays of a message in its shape, from the message in the common shape."""
+"""Functions that make the part of a message that calls a tool, by its shape: from the call's id and the tool's name."""
