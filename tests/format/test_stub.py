@@ -10,9 +10,11 @@ from hypothesis import given, strategies as st
 from tests.session.backends import memory_backend
 from tests.test_calls import MADE, results
 
+from treering import messages
 from treering.calls import calls_of, pairing, results_of
 from treering.format.stub import stub_of
 from treering.format.values import encode
+from treering.messages import Fields
 from treering.transcript.node import Draft
 
 ITS_OWN = {
@@ -113,6 +115,24 @@ def test_odd_messages_have_a_stub(message: Any) -> None:
     gone = stub(message)
     assert gone.keys() & {"role", "type", "kind"}
     assert isinstance(encode(gone), bytes)
+
+
+class Broken:
+    """The shape of an installed program, which fails."""
+
+    def is_of(self, message: Fields) -> bool:
+        """Whether it is one of its messages."""
+        raise KeyError("broken")
+
+    def common(self, message: Fields) -> Fields:
+        """The message as others read it."""
+        raise KeyError("broken")
+
+
+def test_an_installed_program_that_fails_hides_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was erased has a stub then, too."""
+    monkeypatch.setitem(messages._shapes, "broken", Broken())
+    assert stub({"said": ["secret"]}, "user") == {"role": "user", "content": "[erased]"}
 
 
 def test_a_tool_that_the_provider_runs_leaves_nothing() -> None:
