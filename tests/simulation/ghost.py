@@ -295,7 +295,7 @@ class Ghost:
                 self.problems.append(f"acknowledged after its session was deleted: {ids} of life {life}")
 
     def _check_shown(self, log: Sequence[bytes]) -> None:
-        """Check that a writer that committed state on a head was shown the newest checkpoint of others on that head."""
+        """Check that a writer that committed state on a head knew what others had committed there."""
         records: dict[str, Record] = {}
         made: dict[str, Checkpoint] = {}
         for line in log:
@@ -303,10 +303,12 @@ class Ghost:
                 continue
             record = decode_record(line)
             said = bytes(read_form(record.body, BODY).set.get(SHOWN, b"")).decode().strip('"')
-            newest = next((each for each in reversed(records.values()) if each.head == record.head), None)
-            if said in made and newest is not None and newest.at > records[said].at:
-                others = newest.by.partition(".")[0] != record.by.partition(".")[0]
-                if others and made[newest.id].state != made[said].state:
+            there = [each for each in records.values() if each.head == record.head]
+            if said in made and there and there[-1].at > records[said].at:
+                # What the writer did without an answer may have arrived since: it follows what it was shown.
+                own = [each for each in there if _writer_of(each) == _writer_of(record) and each.at > records[said].at]
+                known, newest = own[-1].id if own else said, there[-1]
+                if newest.id != known and made[newest.id].state != made[known].state:
                     self.problems.append(f"state is committed on {record.head} by who did not see {newest.id}")
             records[record.id] = record
             made[record.id] = apply_body(made.get(record.parent or ""), record, records.__getitem__)
@@ -342,6 +344,10 @@ def lines_in(key: str, data: bytes, keys: SessionKeys) -> list[tuple[int, bytes]
 
 
 _parse_segment = functools.lru_cache(parse_segment)
+
+
+def _writer_of(record: Record) -> str:
+    return record.by.partition(".")[0]
 
 
 def segment_of(key: str, home: str) -> tuple[str, SegmentName] | None:
