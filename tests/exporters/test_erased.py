@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.sampling import WHOLE
 from tests.session.backends import memory_backend
@@ -16,7 +18,9 @@ from treering.calls import pairing
 from treering.errors import TreeringError
 from treering.exporters.export import export
 from treering.format.erasure import Erased
-from treering.importers import FileImporter
+from treering.format.values import fields_of
+from treering.importers import FileImporter, read
+from treering.programs.common.blocks import blocks_of
 from treering.transcript.node import user
 
 SECRET = "the password is swordfish"
@@ -138,18 +142,86 @@ def test_a_file_whose_message_was_erased_is_exported_and_imported_in_turn(tmp_pa
     assert b"swordfish" not in path.read_bytes()
 
 
-def test_the_document_of_evva_does_not_repeat_an_erased_first_prompt(tmp_path: Path) -> None:
-    """It stands beside the messages, too."""
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_document_of_evva_does_not_repeat_an_erased_first_prompt(tmp_path: Path, *, damaged: bool) -> None:
+    """It stands beside the messages, too; and no copy of it stays in the store."""
     said = [{"Role": "user", "Content": SECRET}, {"Role": "assistant", "Content": "ok"}]
     document = {
         "version": 1, "session_id": "s1", "workdir": "/w", "created_at": "2026-01-01T00:00:00Z",
         "updated_at": "2026-01-01T00:00:00Z", "first_user_prompt": SECRET, "session": {"messages": said},
     }  # fmt: skip
-    (tmp_path / "s1.json").write_text(json.dumps(document))
+    (tmp_path / "s1.json").write_text(json.dumps(document)[: -len('"}]}}') if damaged else None])
     store = memory_backend().store()
     FileImporter(store).load(tmp_path / "s1.json")
     with store.session("s1") as session:
         session.erase(session.path()[0])
+    assert "swordfish" not in "\n".join(texts_in(store.view("s1")))
     export(store.view("s1"), tmp_path / "out.json", format="evva")
     assert json.loads((tmp_path / "out.json").read_text())["first_user_prompt"] == "[erased]"
     assert b"swordfish" not in (tmp_path / "out.json").read_bytes()
+
+
+def texts_in(view: View) -> Iterator[str]:
+    """Everything that a session says, in its records and its row of a list."""
+    waiting: list[Any] = [msgspec.to_builtins(view.info), *map(json.loads, view.lines())]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str):
+            yield value
+
+
+ERASED_FILES = ("golden/evva", "golden/kit", "golden/operator", "golden/pi152", "golden/omp", "samples")
+WORDS_MIN = 24  # characters of a line that is looked for; a shorter one may be there for another reason
+
+
+@pytest.mark.parametrize("folder", ERASED_FILES)
+def test_no_record_of_a_file_repeats_what_was_erased(shared: Path, folder: str) -> None:
+    """Neither what is kept of a header nor the row of a list; but damage is kept until its note is erased."""
+    done = 0
+    for path in sorted((shared / folder).rglob("*.json*"))[:: 1 if WHOLE else 9]:
+        store = memory_backend().store()
+        try:
+            found = FileImporter(store).load(path)
+        except TreeringError:
+            continue  # some are damaged on purpose, or no session
+        view = store.view(found.session)
+        said = {line for text in prose_of(view) for line in text.split("\n") if len(line) >= WORDS_MIN}
+        gone = [node.id for node in view.each_node()] + [note.id for note in view.notes() if note.kind == "damage"]
+        if not gone:
+            continue
+        with store.session(found.session) as session:
+            session.erase(*gone)
+        left = "\n".join(texts_in(store.view(found.session)))
+        assert [line for line in said if line in left] == [], path
+        done += 1
+    assert done
+
+
+def prose_of(view: View) -> Iterator[str]:
+    """The texts of a session's messages, without names and ids of calls."""
+    for node in view.each_node():
+        if node.kind == "message":
+            message = fields_of(node.payload).get("message", node.payload)
+            blocks = (block for block in blocks_of(fields_of(message)) if block.kind == "text")
+            yield from (block.text for block in blocks)
+
+
+@pytest.mark.parametrize("form", ["kit", "evva", "operator", "pi152", "omp"])
+def test_the_header_of_a_file_can_be_erased(shared: Path, tmp_path: Path, form: str) -> None:
+    """An export writes a new one; a model is sent the same as before."""
+    path = next(path for path in sorted((shared / "golden" / form).rglob("*.json*")) if "expect" not in path.name)
+    store = memory_backend().store()
+    found = FileImporter(store).load(path)
+    targets = (str(store.view(found.session).info.extra["imported"]), "omp", "claude")
+    before = [export(store.view(found.session), tmp_path / f"{target}-1", format=target) for target in targets]
+    with store.session(found.session) as session:
+        session.erase(*(note.id for note in session.notes() if note.kind == "import"))
+    after = [export(store.view(found.session), tmp_path / f"{target}-2", format=target) for target in targets]
+    assert [each.same_context for each in after] == [each.same_context for each in before]
+    for target, done in zip(targets, after, strict=True):
+        assert read(tmp_path / f"{target}-2").entries, target
+        assert done.entries

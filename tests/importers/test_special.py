@@ -145,7 +145,7 @@ def test_a_pipe_beside_a_file_is_not_opened(tmp_path: Path) -> None:
         b'{"type":"user","uuid":"u","parentUuid":null,"sessionId":"s","isSidechain":true,"message":{"content":"go"}}\n'
     )
     (tmp_path / "agent-1.jsonl").write_bytes(entry)
-    assert read(tmp_path / "agent-1.jsonl").header.extra["subagent_task"] == "go"
+    assert read(tmp_path / "agent-1.jsonl").header.extra == {"subagent": "1"}
     os.mkfifo(tmp_path / "terminal")
     assert read_breadcrumb(tmp_path / "terminal") is None
     (tmp_path / "blobs").mkdir()

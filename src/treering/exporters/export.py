@@ -48,6 +48,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     format: str
     entries: int
+    """The number of the file's entries or, if it has none, messages; without its header."""
     left_out: list[LeftOut]
     """Records that the format cannot hold."""
     same_context: bool
@@ -93,7 +94,8 @@ def export(
         made.append(_write_beside(place, composed.data))
         if composed.messages is not None:
             _check_messages(read(made[-1], format=format), composed)
-        left_out, same = _check(view, FileOutline(made[-1], format, composed.entry_ids), composed, expected)
+        written = FileOutline(made[-1], format, composed.entry_ids)
+        left_out, same = _check(view, written, composed, expected)
         if place.exists():
             shutil.copymode(place, made[-1])
         made[-1].replace(place)
@@ -102,7 +104,7 @@ def export(
             each.unlink(missing_ok=True)
         raise
     return Exported(
-        path=str(Path(path)), format=format, entries=len(composed.entry_ids or ()), left_out=left_out, same_context=same
+        path=str(Path(path)), format=format, entries=len(written.entry_ids), left_out=left_out, same_context=same
     )
 
 

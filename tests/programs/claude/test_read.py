@@ -403,7 +403,7 @@ def test_what_the_program_reminds_of_is_no_prompt(content: Any, store: Store, tm
     talk.answer("a", isSidechain=True)
     for name in (None, "agent-a1"):
         info = store.view(FileImporter(store).load(talk.save(tmp_path, name)).session).info
-        assert (info.first_prompt, info.task) == ("look at it", "look at it" if name else "")
+        assert (info.first_prompt, info.task) == ("look at it", "")
     assert [node.role for node in store.view(SESSION).nodes()] == ["system", "user", "assistant"]
 
 

@@ -14,6 +14,7 @@ from treering.errors import UsageError
 from treering.exporters import export
 from treering.ids import new_nonce
 from treering.importers import FileImporter, SessionFile, read
+from treering.importers.file_repair import repair
 from treering.programs.common.writing import encode_go
 from treering.programs.evva import read as evva
 
@@ -361,6 +362,31 @@ def test_prompts_are_those_of_evva(shared: Path) -> None:
         if loaded_["ok"]:
             file = read(answer.with_name(answer.name.replace(".expect.json", ".json")), format="evva")
             assert evva.first_user_prompt(shown(file)) == loaded_["first_user_prompt_recomputed"], answer.name
+
+
+@pytest.mark.parametrize("name", ["first_user_prompt", "FIRST_USER_PROMPT"])
+@pytest.mark.parametrize("prompt", ["hello", "something else", "", "a <b>"])
+@pytest.mark.parametrize("behind", [False, True])
+def test_the_first_prompt_is_not_kept_twice(tmp_path: Path, name: str, prompt: str, *, behind: bool) -> None:
+    """It follows from the messages, and is written back where it stood; lists show it, and another text stays."""
+    rest = {key: value for key, value in DOCUMENT.items() if key != "first_user_prompt"}
+    said = [USER | {"Content": "a <b>" if prompt == "a <b>" else "hello"}]
+    rest["session"] = DOCUMENT["session"] | {"messages": said}
+    data = write(path := tmp_path / "x.json", {**rest, name: prompt} if behind else {name: prompt, **rest})
+    store = loaded(path)
+    kept = next(line for line in store.view("s").lines() if b'"kind":"import"' in line)
+    assert (encode_go(said[0]["Content"])[1:-1] in kept, b"something else" in kept) == (False, "some" in prompt)
+    assert evva.listing(read(path))["first_user_prompt"] == prompt
+    export(store.view("s"), tmp_path / "out.json", format="evva")
+    assert (tmp_path / "out.json").read_bytes() == data
+
+
+def test_a_repaired_document_has_its_first_prompt(tmp_path: Path) -> None:
+    """What is kept of a document has none."""
+    data = write(path := tmp_path / "x.json", DOCUMENT)
+    path.write_bytes(data[:-40])
+    repair(path, tmp_path / "copy.json")
+    assert json.loads((tmp_path / "copy.json").read_bytes())["first_user_prompt"] == "hello"
 
 
 def test_half_of_an_emoji_does_not_end_the_updates(tmp_path: Path) -> None:

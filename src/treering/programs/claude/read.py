@@ -36,9 +36,7 @@ from treering.programs.claude.entries import (
     is_side,
     is_unlinked,
     read_entry,
-    role_of,
     texts_of,
-    typed_in,
     write_entry,
 )
 from treering.programs.common.entry import Entry, with_source
@@ -287,7 +285,7 @@ def _read_header(entries: Sequence[Fields], path: Path) -> Imported:
     """Return the facts about a session; for each fact the first entry that states it counts."""
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
     found = _first(entries, "sessionId") or _first(entries, "session_id")
-    agent = _agent_facts(path, stem, entries)
+    agent = _agent_facts(path, stem)
     linked = [entry for entry in entries if text_of(entry.get("type")) in LINKED]
     cwd = _first(linked, "cwd") or _first(entries, "cwd")
     session, parent = stem, ""
@@ -313,14 +311,12 @@ def _first(entries: Iterable[Fields], name: str) -> str:
     return next((text for entry in entries if (text := text_of(entry.get(name)))), "")
 
 
-def _agent_facts(path: Path, stem: str, entries: Sequence[Fields]) -> Fields:
+def _agent_facts(path: Path, stem: str) -> Fields:
     """Return the facts about a subagent; empty for a main session."""
     if not stem.startswith(_AGENT):
         return {}
     beside = _read_sidecar(path.with_name(stem + _SIDECAR))
-    prompts = (entry for entry in entries if entry.get("type") == "user" and role_of(entry) == "user")
-    told = (text for entry in prompts for text in typed_in(entry))
-    task = text_of(beside.get("description")) or next(told, "")
+    task = text_of(beside.get("description"))
     return {
         "subagent": stem.removeprefix(_AGENT),
         **({"subagent_task": task} if task else {}),

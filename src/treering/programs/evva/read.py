@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -141,7 +141,7 @@ def indent(data: bytes, *, levels: int = 0) -> bytes:
 
 def listing(file: ReadFile) -> dict[str, object]:
     """Return the entry of evva's list of sessions."""
-    envelope = named(file.header_record, ENVELOPE)
+    envelope = named({**file.header_record, **file.header.extra}, ENVELOPE)  # only the latter has the first prompt
     shown = ("session_id", "workdir", "profile", "provider", "model", "first_user_prompt")
     times = {name: canonical(envelope[name]) or envelope[name] for name in ("created_at", "updated_at")}
     return {**{name: envelope[name] for name in shown}, **times, "message_count": len(file.entries)}
@@ -150,7 +150,7 @@ def listing(file: ReadFile) -> dict[str, object]:
 RULES: Final = Rules(moment=None, label=None, title=None, unknown="empty")
 
 
-def first_user_prompt(messages: Sequence[Fields]) -> str:
+def first_user_prompt(messages: Iterable[Fields]) -> str:
     """Return the prompt that evva shows for a list of its messages: the first text of a user.
 
     White space at its ends is removed, line breaks are spaces, runs of spaces and tabs are one.
@@ -235,6 +235,12 @@ def spent_between(before: Counters, now: Counters, time_ms: int | None) -> list[
 
 OTHERS: Final = "others"
 """In the source of the header: by index in the list of messages, the bytes of items that are no messages."""
+PROMPT_AT: Final = "prompt_at"
+"""In the source of the header: where the first prompt stood in the text, in characters; an empty text stands there.
+
+The prompt follows from the messages. A second copy would stay when its message is erased.
+"""
+_PROMPT: Final = "first_user_prompt"
 
 
 class Document(NamedTuple):
@@ -296,6 +302,19 @@ def put_together(rest: str, at: int, gaps: Sequence[str], messages: Sequence[byt
     for gap, message in zip(gaps, (*messages, b""), strict=True):
         data += [as_bytes(gap), message]
     return b"".join((*data, as_bytes(rest[at:])))
+
+
+def replaced(text: str, at: int, old: str, new: str) -> str:
+    """Return a document's text with another JSON text at a place, as evva writes it."""
+    before, after = encode_go(old).decode(), encode_go(new).decode()
+    return text[:at] + after + text[at + len(before) :]
+
+
+def _place_of_prompt(text: str, prompt: str) -> int | None:
+    """Return where a document repeats the first prompt as evva writes it; None if it does not."""
+    written = encode_go(prompt).decode()
+    spans = (span for span in members(text, skip_white(text, 0)) if span.key.lower() == _PROMPT)
+    return next((span.start for span in spans if prompt and text[span.start : span.end] == written), None)
 
 
 def gaps_of(messages: int) -> list[str]:
@@ -384,11 +403,20 @@ class EvvaSource:
 
     def _note(self) -> Draft:
         """Return the note with the header: the members of a damaged document; otherwise also its exact text."""
-        document = self._document
+        document, header = self._document, self.header
+        text = document.rest if document.whole else encode_go(document.fields).decode("utf-8", "surrogateescape")
+        prompt = self._first_prompt()
+        at = _place_of_prompt(text, prompt)
+        if at is not None:
+            text = replaced(text, at, prompt, "")
+            extra = {name: value for name, value in header.extra.items() if (name.lower(), value) != (_PROMPT, prompt)}
+            header = msgspec.structs.replace(header, extra=extra)
+        note = header_note(header, as_bytes(text))
         if not document.whole:
-            return header_note(self.header, encode_go(document.fields))
-        note = header_note(self.header, as_bytes(document.rest))
+            return note
         source = dict(note.source or {})
+        if at is not None:
+            source[PROMPT_AT] = at
         if document.at >= 0:
             source["at"] = document.at
         others = {str(at): self._raw(span) for at, span in enumerate(document.messages) if not self._is_object(span)}
@@ -410,6 +438,10 @@ class EvvaSource:
     def spent(self, before: Counters | None) -> list[Draft]:
         """Return notes of the usage that the document counts, without the usage that was known before."""
         return spent_between(before or Counters(), counters_in(self._document.fields), self.header.created_ms or 0)
+
+    def _first_prompt(self) -> str:
+        spans = filter(self._is_object, self._document.messages)
+        return first_user_prompt(message_of(decode(self._raw(span))[0]) for span in spans)
 
     def _raw(self, span: Span) -> bytes:
         return as_bytes(self._text[span.start : span.end])

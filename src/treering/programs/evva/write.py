@@ -31,6 +31,7 @@ from treering.programs.evva.read import (
     ENVELOPE,
     NAME,
     OTHERS,
+    PROMPT_AT,
     SESSION,
     USAGE,
     VERSION,
@@ -41,6 +42,7 @@ from treering.programs.evva.read import (
     gaps_of,
     indent,
     put_together,
+    replaced,
 )
 from treering.session.reader import Readable
 from treering.session.state import ORIGIN
@@ -71,7 +73,8 @@ def compose(view: View) -> Composed:
     header = _header_among(records)
     since = _since(view, records)
     if header is not None and not is_fork(view.info) and not _is_changed(view, records, since, header, messages):
-        data = _as_it_was(header, _spelled(header, messages) or parts)
+        prompt = first_user_prompt(map(fields_of, messages))
+        data = _as_it_was(header, _spelled(header, messages) or parts, prompt)
         records = [each for each in records if not _is_damage(each.draft, "no_object")]  # these are included
     else:
         model = _model(context, header, since)
@@ -179,12 +182,14 @@ def _spelled(header: Draft, messages: Sequence[object]) -> list[bytes]:
     return [as_bytes(spelled[str(at)]) if str(at) in spelled else data for at, data in enumerate(written)]
 
 
-def _as_it_was(header: Draft, parts: Sequence[bytes]) -> bytes:
+def _as_it_was(header: Draft, parts: Sequence[bytes], prompt: str) -> bytes:
     source: Mapping[str, Any] = header.source or {}
     parts = _with_others(parts, source.get(OTHERS) or {})
     rest, at = as_bytes(source[RAW]).decode("utf-8", "surrogateescape"), source.get("at", -1)
+    if PROMPT_AT in source:
+        rest = replaced(rest, source[PROMPT_AT], "", prompt)
     if at < 0:
-        return as_bytes(source[RAW])
+        return rest.encode("utf-8", "surrogateescape")
     return put_together(rest, at, source.get("gaps", gaps_of(len(parts))), parts)
 
 
@@ -217,7 +222,7 @@ def _document(
         **model,
         "version": VERSION,
         "updated_at": write_time(info.updated_ms),
-        "first_user_prompt": first_user_prompt([fields_of(message) for message in messages]),
+        "first_user_prompt": first_user_prompt(map(fields_of, messages)),
     }
     known = {name.lower() for name in ENVELOPE}
     extra = {name: value for name, value in old.items() if name.lower() not in known}
