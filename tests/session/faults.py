@@ -67,6 +67,28 @@ class OneFault:
         return fault
 
 
+class Outage:
+    """A plan by which a store goes down at a write of records, and answers nothing until it is up again."""
+
+    def __init__(self) -> None:
+        self._fault = Fault.NONE
+        self._down = False
+
+    def begin(self, fault: Fault) -> None:
+        """Fail the next write of records like this, and all requests behind it."""
+        self._fault = fault
+
+    def end(self) -> None:
+        """Answer again."""
+        self._down = False
+
+    def __call__(self, request: Request) -> Fault:
+        if self._fault is not Fault.NONE and tail_write(request):
+            fault, self._fault, self._down = self._fault, Fault.NONE, True
+            return fault
+        return Fault.BEFORE if self._down else Fault.NONE
+
+
 class Unreliable:
     """A store in memory, as a process with a bad network sees it and as everybody else does.
 

@@ -11,7 +11,7 @@ import pytest
 from agent_framework import InMemoryCheckpointStorage, Message, WorkflowCheckpoint, WorkflowCheckpointException
 from tests.sampling import few
 from tests.session.backends import Backend, backend_of, memory_backend
-from tests.session.faults import tail_write
+from tests.session.faults import Outage
 from tests.storage.processes import start
 
 from treering.api.store import Store
@@ -20,7 +20,6 @@ from treering.integrations.agent_framework import TreeringCheckpointStorage
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Request
 from treering.store.place import Place
 
 CALLS, SEEDS = 60, few(4, whole=12)
@@ -131,21 +130,13 @@ async def test_nothing_is_lost_where_many_save(anywhere: Backend) -> None:
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
 async def test_a_save_without_an_answer_may_be_repeated(fault: Fault) -> None:
     """Then the checkpoint is there once."""
-    faults: list[Fault] = []
-    down: list[bool] = []
-
-    def plan(request: Request) -> Fault:
-        if faults and tail_write(request):
-            down.append(True)
-            return faults.pop()
-        return Fault.BEFORE if down else Fault.NONE
-
-    storage = TreeringCheckpointStorage(Store(Place(FaultyDriver(MemoryDriver(), plan))), "job")
+    outage = Outage()
+    storage = TreeringCheckpointStorage(Store(Place(FaultyDriver(MemoryDriver(), outage))), "job")
     await storage.save(made(1))
-    faults.append(fault)
+    outage.begin(fault)
     with pytest.raises(UnavailableError):
         await storage.save(made(2))
-    down.clear()
+    outage.end()
     await storage.save(made(2))
     assert await storage.list_checkpoint_ids(workflow_name="flow") == ["flow-1", "flow-2"]
     assert shown(await storage.load("flow-2")) == shown(made(2))

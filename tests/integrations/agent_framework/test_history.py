@@ -11,7 +11,7 @@ from agent_framework import Agent, AgentSession, Content, Message, tool
 from tests.integrations.agent_framework.stand_in import StandIn, called, said
 from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
-from tests.session.faults import tail_write
+from tests.session.faults import Outage
 from tests.storage.processes import start
 
 import treering
@@ -104,21 +104,13 @@ async def test_nothing_is_lost_where_many_write(anywhere: Backend) -> None:
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
 async def test_a_look_tells_what_became_of_messages_without_an_answer(fault: Fault) -> None:
     """They are there once, or not at all."""
-    faults: list[Fault] = []
-    down: list[bool] = []
-
-    def plan(request: Any) -> Fault:
-        if faults and tail_write(request):
-            down.append(True)
-            return faults.pop()
-        return Fault.BEFORE if down else Fault.NONE
-
-    provider = TreeringHistoryProvider(Store(Place(FaultyDriver(MemoryDriver(), plan))))
+    outage = Outage()
+    provider = TreeringHistoryProvider(Store(Place(FaultyDriver(MemoryDriver(), outage))))
     await provider.save_messages("talk", user("a"))
-    faults.append(fault)
+    outage.begin(fault)
     with pytest.raises(UnavailableError):
         await provider.save_messages("talk", user("b"))
-    down.clear()
+    outage.end()
     found = ["a", "b"] if fault is Fault.AFTER else ["a"]
     assert await texts(provider) == found
     await provider.save_messages("talk", user("c"))

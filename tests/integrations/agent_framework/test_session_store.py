@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 from agent_framework import AgentSession, InMemoryHistoryProvider, Message
 from tests.session.backends import Backend, memory_backend
+from tests.session.faults import Outage
 
-from treering.errors import HeadMovedError, UsageError
+from treering.api.store import Store
+from treering.errors import HeadMovedError, UnavailableError, UsageError
 from treering.integrations.agent_framework import TreeringHistoryProvider, TreeringSessionStore
+from treering.storage.faulty import Fault, FaultyDriver
+from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 TURNS = 60
 
@@ -72,6 +77,38 @@ async def test_of_two_processes_the_second_is_told(anywhere: Backend) -> None:
         await first.set("talk", one)
     await first.set("talk copied", one)
     assert [each.role for each in anywhere.store().view("talk").nodes()] == ["user"]
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize("met", [False, True])
+async def test_a_snapshot_without_an_answer_may_be_set_again(fault: Fault, *, met: bool) -> None:
+    """It is no other process's; but another process may have stored one since."""
+    outage, memory = Outage(), MemoryDriver()
+    store, other = (TreeringSessionStore(Store(Place(each))) for each in (FaultyDriver(memory, outage), memory))
+    await store.set("talk", session())
+    mine, another = await store.get("talk"), await store.get("talk")
+    assert mine is not None
+    assert another is not None
+    mine.state["turn"] = 1
+    outage.begin(fault)
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            await store.set("talk", mine)
+    outage.end()
+    if met:
+        theirs = await other.get("talk")
+        assert theirs is not None
+        await other.set("talk", theirs)
+        with pytest.raises(HeadMovedError):
+            await store.set("talk", mine)
+        return
+    mine.state["turn"] = 2
+    await store.set("talk", mine)
+    with pytest.raises(HeadMovedError):
+        await store.set("talk", another)
+    found = await other.get("talk")
+    assert found is not None
+    assert found.state == {"turn": 2}
 
 
 async def test_what_would_not_come_back_is_refused() -> None:

@@ -10,9 +10,14 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai_harness.media import MediaContext, MediaStore, externalize_media, media_uri_for, restore_media
 from tests.session.backends import Backend, memory_backend
+from tests.session.faults import Outage
 
 import treering
+from treering.api.store import Store
 from treering.integrations.pydantic_ai import TreeringMediaStore, TreeringMessageHistory
+from treering.storage.faulty import Fault, FaultyDriver
+from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 
 def count(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
@@ -57,6 +62,31 @@ async def test_of_two_processes_the_second_one_is_told() -> None:
     now = await other.load()
     await other.save((await AGENT.run("other", message_history=now)).all_messages())
     assert len(await one.load()) == 4
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize("met", [False, True])
+async def test_a_history_without_an_answer_may_be_saved_again(fault: Fault, *, met: bool) -> None:
+    """It is no other process's; but another process may have saved one since."""
+    outage, memory = Outage(), MemoryDriver()
+    one, other = (TreeringMessageHistory(Store(Place(each)), "talk") for each in (FaultyDriver(memory, outage), memory))
+    first = (await AGENT.run("one")).all_messages()
+    await one.save(first)
+    whole = (await AGENT.run("two", message_history=first)).all_messages()
+    outage.begin(fault)
+    for _ in range(2):
+        with pytest.raises(treering.UnavailableError):
+            await one.save(whole)
+    outage.end()
+    if met:
+        now = await other.load()
+        await other.save((await AGENT.run("other", message_history=now)).all_messages())
+        with pytest.raises(treering.HeadMovedError):
+            await one.save(whole)
+        return
+    await one.save(whole)
+    await one.save((await AGENT.run("three", message_history=whole)).all_messages())
+    assert len(await other.load()) == 6
 
 
 async def test_a_history_may_leave_out_and_come_back() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,7 @@ from agent_framework import AgentSession, SessionStore
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.errors import UsageError
+from treering.ids import new_nonce
 from treering.integrations.agent_framework.codec import Codec
 from treering.integrations.agent_framework.names import MARK
 from treering.integrations.agent_framework.registry import Registry
@@ -57,8 +58,9 @@ class TreeringSessionStore(Closable, SessionStore):
             raise UsageError(f"no such way. on_conflict={on_conflict!r}, known={ON_CONFLICT!r}", kind=Kind.OPTION)
         self._fenced = on_conflict == "raise"
         self._codec = Codec(Registry())
-        self._told: WeakKeyDictionary[AgentSession, tuple[str, str]] = WeakKeyDictionary()
-        """By session object: its session id, and `Snapshot.write` of the snapshot it was read from or written to."""
+        self._told: WeakKeyDictionary[AgentSession, tuple[str, frozenset[str]]] = WeakKeyDictionary()
+        """By session object: its session id, and `Snapshot.write` of the snapshots that it may replace: the one that it
+        was read from or written to, and what it tried to write since and got no answer."""
         self._mutex = threading.Lock()
         self._place = store.place
         self._snapshots: OpenSessions[str, Snapshots] = OpenSessions(
@@ -78,7 +80,7 @@ class TreeringSessionStore(Closable, SessionStore):
         if found is None:
             return None
         session = AgentSession.from_dict(self._codec.decode(found.session))
-        self._tell(session, session_id, found.write)
+        self._tell(session, session_id, {found.write})
         return session
 
     async def set(self, session_id: str, session: AgentSession) -> None:
@@ -98,10 +100,12 @@ class TreeringSessionStore(Closable, SessionStore):
                 remedy="keep what a class of yours adds in the session's state",
             )
         plain = self._codec.encode(session.to_dict())
-        told, write = self._told.get(session), None
+        told, write, expect = self._told.get(session), new_nonce(), None
         if self._fenced and told is not None and told[0] == session_id:
-            write = told[1]
-        self._tell(session, session_id, await self._perform(session_id, lambda each: each.set(plain, write)))
+            expect = told[1]
+            self._tell(session, session_id, {*expect, write})  # it may be stored even if there is no answer
+        await self._perform(session_id, lambda each: each.set(plain, write=write, expect=expect))
+        self._tell(session, session_id, {write})
 
     async def delete(self, session_id: str) -> None:
         """Delete a session of the store with all its records, if it exists: also the messages of a history provider.
@@ -119,9 +123,9 @@ class TreeringSessionStore(Closable, SessionStore):
         """Bring the cards of open sessions up to date. The store may be used again."""
         self._snapshots.close()
 
-    def _tell(self, session: AgentSession, session_id: str, write: str) -> None:
+    def _tell(self, session: AgentSession, session_id: str, writes: Iterable[str]) -> None:
         with self._mutex:
-            self._told[session] = session_id, write
+            self._told[session] = session_id, frozenset(writes)
 
     async def _perform(self, session_id: str, work: Callable[[Snapshots], Job[T]]) -> T:
         return await self._snapshots.aside(self._snapshots.use, session_id, work)

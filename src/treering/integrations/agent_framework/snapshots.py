@@ -1,19 +1,19 @@
 """The snapshot of an `AgentSession` in one session of Treering: protocols without I/O.
 
 Rule 1: each value of its state has a key of its own, so a snapshot stores only the values that changed.
-Rule 2: a writer that replaces the snapshot it has read is refused if another snapshot was stored since.
+Rule 2: a writer that replaces the snapshot it has read is refused if another snapshot was stored since, except those
+that it tried to store itself, without an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from treering.errors import HeadMovedError
 from treering.format import values
 from treering.format.erasure import is_erased
-from treering.ids import new_nonce
 from treering.integrations.agent_framework.names import SNAPSHOT, VALUES
 from treering.integrations.agent_framework.pieces import is_of, join, split
 from treering.integrations.shared import SharedSession
@@ -39,28 +39,27 @@ class Snapshots(SharedSession):
             return None
         return self._in(self._keys)
 
-    def set(self, session: Mapping[str, Any], expect: str | None) -> Steps[str]:
-        """Record a snapshot, which is durable when this returns, and return its random id.
+    def set(self, session: Mapping[str, Any], *, write: str, expect: Collection[str] | None) -> Steps[None]:
+        """Record a snapshot, which is durable when this returns.
 
         Args:
             session: The result of `AgentSession.to_dict`.
-            expect: The random id of the snapshot to replace; None replaces any.
+            write: The snapshot's random id.
+            expect: The random ids of snapshots that may be replaced; None replaces any.
 
         Raises:
             HeadMovedError: Another snapshot was stored since, or the session was deleted.
         """
-        write = new_nonce()
         yield from self._be_ready()
         yield from self.writer.appender.write(partial(self._plan, session, expect, write))
         yield from self._tidy()
-        return write
 
-    def _plan(self, session: Mapping[str, Any], expect: str | None, write: str) -> Steps[Recording]:
+    def _plan(self, session: Mapping[str, Any], expect: Collection[str] | None, write: str) -> Steps[Recording]:
         yield from self._stand()
         recording = Recording(self.writer)
         before = recording.checkpoint.state if recording.checkpoint is not None else {}
         there = _stored_in(before)
-        if expect is not None and (there is None or there["write"] != expect):
+        if expect is not None and (there is None or there["write"] not in expect):
             raise HeadMovedError(
                 "another process stored this session since it was read",
                 key=self.writer.keys.tail,
