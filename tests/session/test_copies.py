@@ -228,6 +228,50 @@ def test_an_answer_that_ends_while_it_is_copied_is_whole_in_the_copy(backend: Ba
     session.close()
 
 
+def test_what_a_copy_does_not_need_in_the_end_is_deleted(backend: Backend, other: Backend) -> None:
+    """Pieces of an answer that ended since they were copied, and a segment with fewer records than the next one."""
+    session = backend.store().session("s", shared=True)
+    session.append("hello?")
+    answer = session.stream()
+    answer.write("Hello")
+    answer.flush()
+    meeting = Meeting(backend.driver())
+    meeting.before(lambda _: any("/streams/" in key for key in other.snapshot()), answer.finish)
+    Store(Place(meeting)).copy("s", other.store())
+    assert texts(other.store().view("s").context) == ["hello?", "Hello"]
+    assert [key for key in other.snapshot() if "/streams/" in key and not key.endswith(".lock")] == []
+    assert len(segments_of(other)) == 1
+    session.close()
+
+
+def test_a_delayed_write_of_what_was_erased_during_a_copy_is_never_read(backend: Backend, other: Backend) -> None:
+    """It reaches the folder of a life that no session has, and a purge takes it away."""
+    session = backend.store().session("s", shared=True)
+    secret = session.append(SECRET).node
+    session.seal()
+    written: dict[str, bytes] = {}
+
+    def erases() -> None:
+        written.update(segments_of(other))
+        session.erase(secret)
+
+    meeting = Meeting(backend.driver())
+    meeting.before(lambda _: bool(segments_of(other)), erases)
+    Store(Place(meeting)).copy("s", other.store())
+    late = written.keys() - segments_of(other).keys()
+    assert late
+    other.driver().execute(tuple(Put(key, written[key]) for key in late))
+    copied = other.store()
+    assert texts(copied.view("s").context) == ["[erased]"]
+    with copied.session("s") as again:
+        again.optimize(everything=True)
+    assert SECRET.encode() not in b"".join(copied.view("s").lines())
+    copied.delete("s")
+    copied.purge("s")
+    assert not any("s/" in key for key in segments_of(other))
+    session.close()
+
+
 # damage
 
 

@@ -661,6 +661,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "A copy writes a dirty segment without what was erased; the names of its own segments mention no erasure.",
         value("False"),
         ERASURES,
+        seed=144,
     ),
     Rule(
         "copy-looks-again",
@@ -674,7 +675,16 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "copy-leaves-nothing",
         "Before a copy is created, it deletes the objects that it wrote and no longer needs.",
         without(),
+        STREAMS,
+        test="tests/session/test_copies.py::test_what_a_copy_does_not_need_in_the_end_is_deleted",
+    ),
+    Rule(
+        "copy-begins-anew",
+        "If a payload was erased since a copy began, the copy begins again in the folder of another life: a delayed "
+        "write of the first attempt is never read.",
+        never(),
         ERASURES,
+        seed=5861458,
     ),
     Rule(
         "copy-shared-blobs",

@@ -6,11 +6,12 @@ Rule 1: all copied objects are of one moment; see `treering.store.moment`. The c
 holds no erased payload, so it begins under epoch 0.
 Rule 2: a segment that may hold payloads erased after it was written is rewritten without them. A blob that erased
 records referred to is copied only if other records refer to it, too.
-Rule 3: the original is read once more before the copy is created. If a payload was erased there during the copying, or
-an answer that was being written has ended, the objects concerned are copied again.
-Rule 4: objects that an earlier pass copied and the last one does not need are deleted before the copy is created, so
-the copy never has them.
-Rule 5: the folder is that of a life that no reader knows until the copy is created; see `treering.session.loader`.
+Rule 3: the original is read once more before the copy is created. If an answer that was being written has ended, or
+segments were merged, the objects concerned are copied again. Objects that an earlier pass copied and the last one does
+not need are deleted before the copy is created, so the copy never has them.
+Rule 4: the folder is that of a life that no reader knows until the copy is created; see `treering.session.loader`.
+Rule 5: if a payload was erased in the original during the copying, everything is copied again, into the folder of
+another life: a delayed write may still put the payload into the first one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def copy_session(
     moment = yield from read_moment(keys)
     yield from on(target, life.require_free(there))
     yield from on(target, prepare())
-    copy, lived = _Copy(target, Loader(there, moment.state.policy, moment.state.card), progress), moment.view
+    copy = _Copy(target, there, moment, progress)
     attempts = Attempts(keys.tail)
     while attempts.another():
         try:
@@ -74,8 +75,11 @@ def copy_session(
                 break
         except NotFoundError:
             pass  # a part of it was merged or erased since it was listed
-        moment = yield from read_moment(keys)
-        moment.view.require_same_life(lived.life)
+        before, moment = moment, (yield from read_moment(keys))
+        moment.view.require_same_life(before.view.life)
+        if moment.view.epoch != before.view.epoch:  # rule: copy-begins-anew
+            yield from on(target, life.discard(there, copy.loader.life))
+            copy = _Copy(target, there, moment, progress)
     yield from on(target, copy.loader.finish())
 
 
@@ -90,10 +94,13 @@ def _is_current(moment: Moment) -> Steps[bool]:
 
 
 class _Copy:
-    """Writes the objects of a session that does not exist yet; each moment adds the objects that are not copied yet."""
+    """Writes the objects of a session that does not exist yet; each moment adds the objects that are not copied yet.
 
-    def __init__(self, target: Driver, loader: Loader, progress: Progress | None) -> None:
-        self.loader = loader
+    All moments are of one epoch.
+    """
+
+    def __init__(self, target: Driver, there: SessionKeys, moment: Moment, progress: Progress | None) -> None:
+        self.loader = Loader(there, moment.state.policy, moment.state.card)
         self._target = target
         self._progress = progress
         self._segments: dict[str, Segment] = {}
