@@ -40,6 +40,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
 SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
 ERASURES, SECRETS, LEASES, STREAMS = ("erasures",), ("secrets",), ("leases",), ("streams",)
+DELAYS = ("delays",)
 
 
 class Rule(NamedTuple):
@@ -683,8 +684,8 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "If a payload was erased since a copy began, the copy begins again in the folder of another life: a delayed "
         "write of the first attempt is never read.",
         never(),
-        ERASURES,
-        seed=5861458,
+        DELAYS,
+        seed=2885,
     ),
     Rule(
         "copy-shared-blobs",

@@ -371,6 +371,21 @@ class DoubtsSchedule(SessionSchedule):
         return actors
 
 
+class DelaysSchedule(ErasuresSchedule):
+    """One schedule of sessions that are copied while payloads are erased, and writes take effect much later."""
+
+    faults: tuple[float, ...] = (0.15, 0.3)
+
+    def make_world(self) -> World:
+        world = super().make_world()
+        world.late_share = self.rng.choice((0.01, 0.05))
+        return world
+
+    def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
+        early, late = super().cast()
+        return early, [*late, *(self.actors.copier() for _ in range(self.rng.randrange(1, 3)))]
+
+
 class LeasesSchedule(Schedule):
     """One schedule of workers that take the lease one after the other, beside writers without a lease."""
 
@@ -443,6 +458,7 @@ KINDS: dict[str, type[Schedule]] = {
     "patches": PatchesSchedule,
     "streams": StreamsSchedule,
     "doubts": DoubtsSchedule,
+    "delays": DelaysSchedule,
 }
 
 
