@@ -17,6 +17,7 @@ import treering
 from treering import KeepCheckpoints
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.api.streaming import StreamWriter
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError
 from treering.format.line import close_line
 from treering.format.register import Tail, decode_tail, encode_tail
@@ -207,13 +208,19 @@ def test_what_is_erased_while_it_is_copied_is_in_no_object_of_the_copy(backend: 
     assert there.store().verify("s") == []
 
 
-def test_an_answer_that_ends_while_it_is_copied_is_whole_in_the_copy(backend: Backend, other: Backend) -> None:
-    """Its pieces are deleted then; the copy has the message that they became."""
+def answering(backend: Backend, said: str) -> tuple[Session, StreamWriter]:
+    """A session with an answer that is being written, of which a piece is stored."""
     session = backend.store().session("s", shared=True)
     session.append("hello?")
     answer = session.stream()
-    answer.write("Hel")
+    answer.write(said)
     answer.flush()
+    return session, answer
+
+
+def test_an_answer_that_ends_while_it_is_copied_is_whole_in_the_copy(backend: Backend, other: Backend) -> None:
+    """Its pieces are deleted then; the copy has the message that they became."""
+    session, answer = answering(backend, "Hel")
 
     def ends() -> None:
         answer.write("lo")
@@ -230,11 +237,7 @@ def test_an_answer_that_ends_while_it_is_copied_is_whole_in_the_copy(backend: Ba
 
 def test_what_a_copy_does_not_need_in_the_end_is_deleted(backend: Backend, other: Backend) -> None:
     """Pieces of an answer that ended since they were copied, and a segment with fewer records than the next one."""
-    session = backend.store().session("s", shared=True)
-    session.append("hello?")
-    answer = session.stream()
-    answer.write("Hello")
-    answer.flush()
+    session, answer = answering(backend, "Hello")
     meeting = Meeting(backend.driver())
     meeting.before(lambda _: any("/streams/" in key for key in other.snapshot()), answer.finish)
     Store(Place(meeting)).copy("s", other.store())

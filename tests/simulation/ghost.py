@@ -233,7 +233,7 @@ class Ghost:
         if name is None:
             record = decode_record(line)
             name = self._ids[line] = record.id
-            self.authors[name] = record.by.partition(".")[0]
+            self.authors[name] = _writer_of(record)
         return name
 
     # answers that processes get
@@ -303,13 +303,13 @@ class Ghost:
                 continue
             record = decode_record(line)
             said = bytes(read_form(record.body, BODY).set.get(SHOWN, b"")).decode().strip('"')
-            there = [each for each in records.values() if each.head == record.head]
-            if said in made and there and there[-1].at > records[said].at:
+            if said in made:
+                since = [each for each in records.values() if each.head == record.head and each.at > records[said].at]
                 # What the writer did without an answer may have arrived since: it follows what it was shown.
-                own = [each for each in there if _writer_of(each) == _writer_of(record) and each.at > records[said].at]
-                known, newest = own[-1].id if own else said, there[-1]
-                if newest.id != known and made[newest.id].state != made[known].state:
-                    self.problems.append(f"state is committed on {record.head} by who did not see {newest.id}")
+                known = next((each.id for each in reversed(since) if _writer_of(each) == _writer_of(record)), said)
+                newest = since[-1].id if since else said
+                if newest != known and made[newest].state != made[known].state:
+                    self.problems.append(f"state is committed on {record.head} by who did not see {newest}")
             records[record.id] = record
             made[record.id] = apply_body(made.get(record.parent or ""), record, records.__getitem__)
 
@@ -343,11 +343,11 @@ def lines_in(key: str, data: bytes, keys: SessionKeys) -> list[tuple[int, bytes]
     return list(enumerate(parse_segment_lines(data, key=key), name.first)) if name is not None else []
 
 
-_parse_segment = functools.lru_cache(parse_segment)
-
-
 def _writer_of(record: Record) -> str:
     return record.by.partition(".")[0]
+
+
+_parse_segment = functools.lru_cache(parse_segment)
 
 
 def segment_of(key: str, home: str) -> tuple[str, SegmentName] | None:
