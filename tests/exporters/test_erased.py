@@ -13,6 +13,7 @@ import pytest
 from tests.sampling import WHOLE
 from tests.session.backends import memory_backend
 
+from treering.api.store import Store
 from treering.api.view import View
 from treering.calls import pairing
 from treering.errors import TreeringError
@@ -38,15 +39,11 @@ RESULT: dict[str, Any] = {
 }  # fmt: skip
 
 
-DUPLICATES = "dup_ids"
-"""A file with two entries of one id. The second is recorded under another id, which only its payload told."""
-
-
 @pytest.mark.parametrize("form", ["pi", "omp", "operator", "kit", "evva"])
 @pytest.mark.parametrize("compacted", [False, True])
 def test_an_erased_payload_is_written_as_what_a_model_is_shown(tmp_path: Path, form: str, *, compacted: bool) -> None:
     """The program sends the same as the session does, and the file says nothing of the payload."""
-    store = memory_backend().store()
+    store = memory_store()
     with store.session("s", policy="pi-1.5") as session:
         gone = [session.append(user(SECRET)).node, session.append(CALL).node, session.append(RESULT).node]
         session.amend(gone[0], {"role": "user", "content": f"again: {SECRET}"})
@@ -63,6 +60,11 @@ def test_an_erased_payload_is_written_as_what_a_model_is_shown(tmp_path: Path, f
     assert done.same_context or compacted
 
 
+def memory_store() -> Store:
+    """An empty store."""
+    return memory_backend().store()
+
+
 HEADER = {"type": "session", "version": 3, "id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/w"}
 ANSWER = {
     "role": "assistant", "content": [{"type": "text", "text": SECRET}], "provider": "p", "model": "m", "api": "x",
@@ -70,22 +72,26 @@ ANSWER = {
 }  # fmt: skip
 
 
-def written(path: Path) -> Path:
-    """A file of pi: a prompt and an answer."""
-    said = [{"role": "user", "content": "go on", "timestamp": 1}, ANSWER]
-    entries = [
-        {"type": "message", "id": f"m{at}", "parentId": f"m{at - 1}" if at else None, "timestamp": HEADER["timestamp"]}
-        | {"message": message}
-        for at, message in enumerate(said)
-    ]
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in [HEADER, *entries]))
+PROMPT: dict[str, Any] = {"role": "user", "content": "go on", "timestamp": 1}
+
+
+def entry(name: str, parent: str | None, message: dict[str, Any] | None = None, **fields: object) -> dict[str, Any]:
+    """An entry of a file of pi: a message, or what the fields say."""
+    said = {"type": "message", "message": message} if message else fields
+    return {"id": name, "parentId": parent, "timestamp": HEADER["timestamp"]} | said
+
+
+def written(path: Path, *entries: dict[str, Any]) -> Path:
+    """A file of pi: by default a prompt and an answer."""
+    said = entries or (entry("m0", None, PROMPT), entry("m1", "m0", ANSWER))
+    path.write_text("".join(json.dumps(each) + "\n" for each in [HEADER, *said]))
     return path
 
 
 @pytest.mark.parametrize("form", ["pi", "omp"])
 def test_an_erased_answer_of_a_file_has_what_its_program_needs(tmp_path: Path, form: str) -> None:
     """As an answer that was recorded here has it."""
-    store = memory_backend().store()
+    store = memory_store()
     FileImporter(store).load(written(tmp_path / "a.jsonl"))
     with store.session("a") as session:
         session.erase("m1")
@@ -107,14 +113,14 @@ def test_each_message_of_a_file_can_be_erased(shared: Path, form: str) -> None:
     """One of each kind and role: calls still have their results, and each program gets a file of what is left."""
     done = 0
     for path in sorted((shared / "golden" / form).rglob("*.json*"))[:: 1 if WHOLE else 9]:
-        store = memory_backend().store()
+        store = memory_store()
         try:
             found = FileImporter(store).load(path)
         except TreeringError:
             continue  # some are damaged on purpose
         view = store.view(found.session)
         gone = {(node.kind, node.role): node.id for node in view.each_node()}
-        if not gone or DUPLICATES in path.name:
+        if not gone:
             continue
         before = calls_in(view)
         with store.session(found.session) as session:
@@ -130,7 +136,7 @@ def test_each_message_of_a_file_can_be_erased(shared: Path, form: str) -> None:
 
 def test_a_file_whose_message_was_erased_is_exported_and_imported_in_turn(tmp_path: Path) -> None:
     """Over itself, as one with an amended message; its permissions stay."""
-    path, store = written(tmp_path / "a.jsonl"), memory_backend().store()
+    path, store = written(tmp_path / "a.jsonl"), memory_store()
     path.chmod(0o640)
     FileImporter(store).load(path)
     with store.session("a") as session:
@@ -142,6 +148,60 @@ def test_a_file_whose_message_was_erased_is_exported_and_imported_in_turn(tmp_pa
     assert b"swordfish" not in path.read_bytes()
 
 
+def test_what_a_context_edit_hid_stays_hidden_when_the_edit_is_erased(tmp_path: Path) -> None:
+    """Only what it said is gone."""
+    edit = entry("e", "m1", type="context_edit", targetId="m0", replacement=None)
+    path, store = (
+        written(tmp_path / "a.jsonl", entry("m0", None, PROMPT), entry("m1", "m0", ANSWER), edit),
+        memory_store(),
+    )
+    FileImporter(store).load(path)
+    with store.session("a") as session:
+        session.erase("e")
+    done = export(store.view("a"), tmp_path / "out.jsonl", format="pi")
+    assert done.same_context
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])["replacement"] is None
+
+
+def test_the_second_of_two_entries_with_one_id_can_be_erased(tmp_path: Path) -> None:
+    """It was recorded under another id, and after the erasure only the entry below it tells the id in the file."""
+    branches = [
+        entry("m1", "m0", PROMPT),
+        entry("m2", "m1", ANSWER),
+        entry("m1", "m0", ANSWER),
+        entry("m3", "m1", PROMPT),
+    ]
+    path, store = written(tmp_path / "a.jsonl", entry("m0", None, PROMPT), *branches), memory_store()
+    FileImporter(store).load(path)
+    with store.session("a") as session:
+        session.erase(session.path()[1])
+    done = export(store.view("a"), tmp_path / "out.jsonl", format="pi")
+    assert done.same_context
+    assert b"swordfish" in (tmp_path / "out.jsonl").read_bytes()  # in the answer m2
+    FileImporter(again := memory_store()).load(tmp_path / "out.jsonl")
+    assert again.view("a").path() == store.view("a").path()
+
+
+@pytest.mark.parametrize("form", ["kit", "evva", "operator", "pi073", "pi152", "omp"])
+def test_any_message_of_a_file_can_be_erased_alone(shared: Path, form: str) -> None:
+    """Its program gets a file in which everything else is as before."""
+    done = 0
+    for path in sorted((shared / "golden" / form / "edge").glob("*.json*"))[:: 1 if WHOLE else 9]:
+        try:
+            FileImporter(store := memory_store()).load(path)
+        except TreeringError:
+            continue  # some are damaged on purpose
+        for row in store.sessions().rows:
+            for node in store.view(row.id).each_node():
+                FileImporter(store := memory_store()).load(path)
+                with store.session(row.id) as session:
+                    session.erase(node.id)
+                with tempfile.TemporaryDirectory() as folder:
+                    export(store.view(row.id), Path(folder, "out"), format=str(row.extra["imported"]))
+                done += 1
+    assert done
+
+
 @pytest.mark.parametrize("damaged", [False, True])
 def test_the_document_of_evva_does_not_repeat_an_erased_first_prompt(tmp_path: Path, *, damaged: bool) -> None:
     """It stands beside the messages, too; and no copy of it stays in the store."""
@@ -151,7 +211,7 @@ def test_the_document_of_evva_does_not_repeat_an_erased_first_prompt(tmp_path: P
         "updated_at": "2026-01-01T00:00:00Z", "first_user_prompt": SECRET, "session": {"messages": said},
     }  # fmt: skip
     (tmp_path / "s1.json").write_text(json.dumps(document)[: -len('"}]}}') if damaged else None])
-    store = memory_backend().store()
+    store = memory_store()
     FileImporter(store).load(tmp_path / "s1.json")
     with store.session("s1") as session:
         session.erase(session.path()[0])
@@ -183,7 +243,7 @@ def test_no_record_of_a_file_repeats_what_was_erased(shared: Path, folder: str) 
     """Neither what is kept of a header nor the row of a list; but damage is kept until its note is erased."""
     done = 0
     for path in sorted((shared / folder).rglob("*.json*"))[:: 1 if WHOLE else 9]:
-        store = memory_backend().store()
+        store = memory_store()
         try:
             found = FileImporter(store).load(path)
         except TreeringError:
@@ -214,7 +274,7 @@ def prose_of(view: View) -> Iterator[str]:
 def test_the_header_of_a_file_can_be_erased(shared: Path, tmp_path: Path, form: str) -> None:
     """An export writes a new one; a model is sent the same as before."""
     path = next(path for path in sorted((shared / "golden" / form).rglob("*.json*")) if "expect" not in path.name)
-    store = memory_backend().store()
+    store = memory_store()
     found = FileImporter(store).load(path)
     targets = (str(store.view(found.session).info.extra["imported"]), "omp", "claude")
     before = [export(store.view(found.session), tmp_path / f"{target}-1", format=target) for target in targets]

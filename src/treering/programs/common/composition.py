@@ -159,7 +159,7 @@ class _Composer:
 
     def _look_over(self) -> Draft | None:
         """Read all records once for the facts needed before the first one is written; return the header's note."""
-        header, named = None, list[tuple[str, str, bool, object]]()
+        header, named, erased, nodes = None, list[tuple[str, str, bool, object]](), set[object](), set[object]()
         for each in self._records():
             draft = each.draft
             if draft.kind == "amend":
@@ -170,9 +170,13 @@ class _Composer:
                 continue
             self._there.add(own := own_id(draft))
             self._renamed |= {str(draft.id): own} if own != draft.id else {}
+            erased |= {draft.id} if each.erased else set()
+            nodes |= {own} if draft.type == "node" else set()
             if (above := (draft.links or {}).get("source_parent")) is not None:
                 named.append((above, str(draft.id), draft.type == "node", draft.parent))
         for above, name, is_node, parent in reversed(named):
+            if parent in erased and above in nodes and above != parent:  # only what is below still tells its id
+                self._renamed[str(parent)], self._changed = above, True
             below = parent if is_node else self._hang.get(name, _NOWHERE)
             if isinstance(below, str | None) and below != _NOWHERE:
                 self._hang[above] = below

@@ -8,7 +8,7 @@ that wrote it also wrote a note about a file, as every import does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from treering.api.view import View
 from treering.format import values
 from treering.format.erasure import NOTE, Erased, is_erased
 from treering.format.record import Record, decode_record, read_brief, skeleton_of_record
-from treering.format.values import fields_of
+from treering.format.values import Fields, fields_of
 from treering.ids import time_of
 from treering.programs.common.usage import is_copied
 from treering.session.payload import decode_payload, decode_source
@@ -120,7 +120,7 @@ def _draft(reader: Readable, record: Record, line: bytes) -> Steps[Draft]:
     source: Any = decode_source(body, reader.blobs.at_hand)
     payload = decode_payload(body, reader.blobs.at_hand)
     if isinstance(payload, Erased):
-        payload = _left_of(payload, record)
+        payload = _left_of(payload, record, fields_of(brief))
     return Draft(
         kind=record.kind,
         role=record.role,
@@ -136,13 +136,20 @@ def _draft(reader: Readable, record: Record, line: bytes) -> Steps[Draft]:
     )
 
 
-def _left_of(erased: Erased, record: Record) -> object:
+def _left_of(erased: Erased, record: Record, brief: Fields) -> object:
     """Return the message that replaces an erased payload; other programs have no notion of erasure."""
     if record.type != "node":
         return None
     if record.kind == "message":
         return erased.message if record.role else None  # there was no message in it
     if record.kind == "context_edit":
-        return {"replacement": {"content": NOTE}}
-    hidden = fields_of(values.decode(record.brief)).get("empty") is True  # it was empty, and no program shows it
+        return _EDITS_LEFT.get(brief.get("edit"), {})
+    hidden = brief.get("empty") is True  # it was empty, and no program shows it
     return erased.message | {"summary": "" if hidden else NOTE}
+
+
+_EDITS_LEFT: Final[Mapping[object, Fields]] = {
+    "amend": {"replacement": {"content": NOTE}},
+    "retract": {"replacement": None},
+}
+"""What replaces the payload of an erased `context_edit`, by the `edit` in its brief: a hidden message stays hidden."""
