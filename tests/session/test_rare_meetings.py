@@ -438,6 +438,37 @@ def test_a_handle_goes_on_from_what_a_refresh_showed(*, shared: bool) -> None:
     assert bucket.sound.verify("s") == []
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_handle_behind_a_late_commit_of_state_goes_on_from_what_a_refresh_showed(
+    *, shared: bool, elsewhere: bool
+) -> None:
+    """The commit had no message, so the head and the node alone do not say what the refresh showed."""
+    bucket = Unreliable()
+    session = bucket.store.session("s", shared=shared)
+    session.commit(["zero"], state={"n": -1})
+    session.commit(["one"], state={"n": 0})
+    bucket.plan.arm(Fault.AFTER, tail_write)
+    with pytest.raises(UnavailableError):
+        session.commit(state={"n": 1})
+    if not shared:
+        session._holds.pop().release()  # no bucket has locks
+    with bucket.sound.session("s", shared=True, create=False) as other:
+        if elsewhere:
+            other.branch("side", node=other.path()[0])
+        other.commit(state={"n": 2})
+    session.refresh()
+    moves = elsewhere and not shared  # a shared handle keeps its head
+    head, n = "side" if moves else "main", 2 if moves or not elsewhere else 1
+    assert (session.head, session.state) == (head, {"n": n})
+    session.flush()
+    assert (session.head, session.state) == (head, {"n": n})
+    session.commit(["more"], state={"n": 3})
+    assert session.head == head
+    assert (says(session)[-1], session.state) == ("more", {"n": 3})
+    assert bucket.sound.verify("s") == []
+
+
 @pytest.mark.parametrize("lost", [2, 3, 4])
 def test_what_is_sealed_behind_a_late_branch_has_the_state_of_the_branch(lost: int) -> None:
     """Both heads are before the first node. The read that would tell the handle the state of its branch is lost."""

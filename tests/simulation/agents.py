@@ -296,6 +296,20 @@ class Agents(Actors):
         yield from writer.refresh()
         if writer.replica.stopped is None:  # a stopped handle is not shown anything new
             self._note_looked(writer, moment)
+            if self._marks % 2:
+                yield from self._settle(writer)
+
+    def _settle(self, writer: Writer) -> Steps[None]:
+        """Find out about an append without an answer, behind a refresh; the writer stays where the refresh showed."""
+        pending, stands = writer.appender.pending, (writer.head, writer.node, writer.position.checkpoint_id)
+        if pending is None:
+            return
+        shown = {record.id for record in pending.planned.records} <= set(self._looked[writer.replica.nonce][1])
+        stays = shown if pending.planned.head == writer.head else not pending.planned.moved
+        yield from writer.appender.settle()
+        now = writer.head, writer.node, writer.position.checkpoint_id
+        if stays and now != stands:
+            self.ghost.problems.append(f"a writer was shown {stands}, and stands at {now} behind an append before that")
 
     def _seal(self, writer: Writer) -> Steps[None]:
         if writer.replica.exists:

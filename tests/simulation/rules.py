@@ -40,7 +40,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
 SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
 ERASURES, SECRETS, LEASES, STREAMS = ("erasures",), ("secrets",), ("leases",), ("streams",)
-DELAYS = ("delays",)
+DELAYS, DOUBTS = ("delays",), ("doubts",)
 
 
 class Rule(NamedTuple):
@@ -830,8 +830,17 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "refresh-is-newer",
         "A writer that was refreshed goes on from there, not from its own append before, if the refresh showed that "
         "append and what others added to its head.",
-        value("False"),
-        test="tests/session/test_rare_meetings.py::test_a_handle_goes_on_from_what_a_refresh_showed",
+        value("True"),
+        DOUBTS,
+        seed=587,
+    ),
+    Rule(
+        "late-commit-stays",
+        "A writer that a refresh moved to another head does not take the checkpoint of its own append before, which "
+        "had no answer, unless that append moves it.",
+        value("True"),
+        test="tests/session/test_rare_meetings.py"
+        "::test_a_handle_behind_a_late_commit_of_state_goes_on_from_what_a_refresh_showed",
     ),
     Rule(
         "other-head-is-unknown",

@@ -179,7 +179,7 @@ class Appender:
             pending = self.pending
             outcome = yield from journal.append.settle(pending.view, by=pending.by, nonce=new_nonce())
             self.pending = None
-            moves = not self._was_shown(pending)
+            moves = self._goes_along(pending)
             if isinstance(outcome, journal.append.Overtaken):
                 self.buffered = (*pending.planned.buffered, *self.buffered)
             else:
@@ -191,12 +191,12 @@ class Appender:
             return isinstance(outcome, journal.append.Landed)
         return False
 
-    def _was_shown(self, pending: Pending) -> bool:
-        """Whether a refresh has shown the records of an append, and what others added to its head since."""
-        planned, stands = pending.planned, (self._position.head, self._position.node)
-        if planned.head != stands[0] or stands == pending.stood[:2]:
-            return False
-        return self._replica.state.end >= pending.view.end + len(planned.records)  # rule: refresh-is-newer
+    def _goes_along(self, pending: Pending) -> bool:
+        """Whether the handle goes where an append without an answer put it: a refresh may have moved it since."""
+        planned: Planned = pending.planned
+        if self._position.head != planned.head:
+            return planned.moved  # rule: late-commit-stays
+        return self._position.shown < pending.view.end + len(planned.records)  # rule: refresh-is-newer
 
     # append
 
@@ -323,7 +323,7 @@ class Appender:
         Args:
             outcome: The outcome of the append.
             planned: The append.
-            moves: False if the caller was shown a newer position of the same head since.
+            moves: False if the handle stays where a refresh moved it since.
 
         Raises:
             ConflictError: Another writer recorded something in this exclusive session, and this append was not written.

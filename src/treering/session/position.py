@@ -29,7 +29,7 @@ from treering.storage.requests import Steps
 from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Here
 
-Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, int, bool]
+Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, int, bool, int]
 """A saved position, which `Position.go_back` restores."""
 
 
@@ -85,6 +85,8 @@ class Position:
         self.behind = False
         """Whether the head has a newer checkpoint than the handle, or another head is current: the state in memory may
         then be that of this handle alone."""
+        self.shown = 0
+        """The number of records that the session had when its caller was last shown this place."""
 
     # where it stands
 
@@ -119,6 +121,7 @@ class Position:
         if not blindly:
             folded = state.context_at == self.node and not self.behind  # else the state was set to an older checkpoint
             self._basis, self._seen, self.behind = state.checkpoint if folded else HERE, self._replica.epoch, False
+            self.shown = state.end
 
     def follow_session(self) -> None:
         """Follow the session's current head, whichever writer chose it. Without this a shared handle keeps its head."""
@@ -243,11 +246,11 @@ class Position:
 
     def mark(self) -> Mark:
         """Return this position, so that `go_back` can restore it."""
-        return self.head, self.node, self._basis, self._seen, self.behind
+        return self.head, self.node, self._basis, self._seen, self.behind, self.shown
 
     def go_back(self, mark: Mark) -> None:
         """Restore the position that `mark` returned."""
-        self.head, self.node, self._basis, self._seen, self.behind = mark
+        self.head, self.node, self._basis, self._seen, self.behind, self.shown = mark
 
     def stand_on(self, checkpoint: Checkpoint, *, head: str) -> None:
         """Move to a checkpoint that was made just now, the newest of this head."""
