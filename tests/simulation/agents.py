@@ -16,6 +16,7 @@ from tests.simulation.actors import Actors
 from tests.simulation.codec import TEXT, content_of
 from tests.simulation.copier import Copier, is_of_copy
 from tests.simulation.ghost import SHOWN
+from tests.simulation.places import check_place, is_moving, place_of
 from tests.simulation.process import Process
 from tests.simulation.world import World
 from treering.api.session_body import close
@@ -94,6 +95,8 @@ class Agents(Actors):
         """The text of a message with a chosen id, by the nonce of its writer and that id."""
         self._looked: dict[str, tuple[int, tuple[str, ...]]] = {}
         """When a writer last opened or refreshed, and the ids of the records that it was shown, by its nonce."""
+        self._merged: set[str] = set()
+        """Nonces of writers whose last call merged its state into the newest, wherever that is."""
 
     def look(self) -> Steps[None]:
         """Open the session for reading, and perhaps refresh it."""
@@ -203,13 +206,17 @@ class Agents(Actors):
             self._say, self._end_turn, self._compact, self._note, self._checkout, self._branch, self._switch,
             self._rewind, self._refresh, self._seal, self._edit, self._fork,
         )  # fmt: skip
+        records = (self._say, self._end_turn, self._compact, self._note, self._seal, self._edit)
         do = self.rng.choices(does, self.weights)[0]
         if not self._marks % _CARD_EVERY:
             writer.upkeep._card_ms = 1  # as if the card was written long ago
             writer.upkeep._seals = SEALS_PER_MERGE_OPEN  # and segments were merged long ago
+        before = place_of(writer) if do in records and not is_moving(writer) else None
+        self._merged.discard(writer.replica.nonce)
         yield from self._unless_taken(writer, do)
         self._written(writer)
         self._check_own(writer)
+        check_place(self.ghost, writer, before if writer.replica.nonce not in self._merged else None)
 
     def _unless_taken(self, writer: Writer, do: Callable[[Writer], Steps[None]]) -> Steps[None]:
         """Run a verb; if another writer has recorded an id that the agent chose, discard the buffered drafts."""
@@ -239,6 +246,7 @@ class Agents(Actors):
     def _end_turn(self, writer: Writer) -> Steps[None]:
         messages = [user(self._mark()) for _ in range(self.rng.randrange(3))]
         merge = self.rng.random() < 0.2
+        self._merged |= {writer.replica.nonce} if merge else set()
         state = self._state(writer, self.rng.choice(KEYS)) | ({} if merge else self._shown(writer))
         epoch = writer.replica.epoch if writer.replica.exists else None
         again = {text.encode() for value in state.values() if type(value) is list for text in value}
@@ -296,20 +304,6 @@ class Agents(Actors):
         yield from writer.refresh()
         if writer.replica.stopped is None:  # a stopped handle is not shown anything new
             self._note_looked(writer, moment)
-            if self._marks % 2:
-                yield from self._settle(writer)
-
-    def _settle(self, writer: Writer) -> Steps[None]:
-        """Find out about an append without an answer, behind a refresh; the writer stays where the refresh showed."""
-        pending, stands = writer.appender.pending, (writer.head, writer.node, writer.position.checkpoint_id)
-        if pending is None:
-            return
-        shown = {record.id for record in pending.planned.records} <= set(self._looked[writer.replica.nonce][1])
-        stays = shown if pending.planned.head == writer.head else not pending.planned.moved
-        yield from writer.appender.settle()
-        now = writer.head, writer.node, writer.position.checkpoint_id
-        if stays and now != stands:
-            self.ghost.problems.append(f"a writer was shown {stands}, and stands at {now} behind an append before that")
 
     def _seal(self, writer: Writer) -> Steps[None]:
         if writer.replica.exists:

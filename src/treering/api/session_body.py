@@ -132,6 +132,9 @@ class SessionProperties(Generic[R]):
 
         Providers accept it: tool calls without a result are left out, and results without a call. `open_calls` lists
         the calls that wait for results; `recorded_context` has all messages.
+
+        Raises:
+            UnavailableError: The last call could not read it all. `refresh` reads it.
         """
         return whole(self._reader, recorded(self._reader))
 

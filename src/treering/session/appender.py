@@ -18,7 +18,7 @@ from treering import journal
 from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError
-from treering.format.record import Record, encode_record
+from treering.format.record import Record, decode_record, encode_record
 from treering.ids import new_nonce, uptime
 from treering.journal.register import Attempts
 from treering.journal.resume import resume
@@ -152,8 +152,9 @@ class Appender:
 
     @property
     def _waiting(self) -> tuple[Buffered, ...]:
-        pending = self.pending.planned.buffered if self.pending is not None else ()
-        return (*pending, *self.buffered)
+        pending = self.pending
+        doubtful = pending.planned.buffered if pending is not None and not self._was_shown(pending) else ()
+        return (*doubtful, *self.buffered)
 
     def begin(self, records: Sequence[Record] = ()) -> Steps[None]:
         """Make sure that the session exists and that the outcome of the last append is known.
@@ -168,35 +169,45 @@ class Appender:
         if self.pending is not None:
             yield from self.settle()
 
-    def settle(self) -> Steps[bool]:
-        """Find out the outcome of the last append, if it is unknown; return whether the append turned out recorded.
+    def settle(self) -> Steps[None]:
+        """Find out the outcome of the last append, if it is unknown; `found` has its records then, if they are there.
 
         Raises:
             UnavailableError: The store still does not answer.
             ConflictError: Another writer recorded something since, and this session is exclusive.
         """
-        if self.pending is not None:
-            pending = self.pending
+        if (pending := self.pending) is not None:
+            planned: Planned = pending.planned
             outcome = yield from journal.append.settle(pending.view, by=pending.by, nonce=new_nonce())
             self.pending = None
             moves = self._goes_along(pending)
             if isinstance(outcome, journal.append.Overtaken):
-                self.buffered = (*pending.planned.buffered, *self.buffered)
+                self.buffered = (*planned.buffered, *self.buffered)
             else:
-                self.found.update(record.id for record in pending.planned.records)
-                if pending.planned.moved and moves:  # the handle may have moved since, by a refresh
+                self.found.update(record.id for record in planned.records)
+                if moves and self._position.head != planned.head:  # a refresh moved the handle
                     self._position.go_back(pending.stood)  # rule: late-move
-            self._take(outcome, pending.planned, moves=moves)
-            yield from self._position.ensure_context()  # the caller may only read
-            return isinstance(outcome, journal.append.Landed)
-        return False
+            self._take(outcome, planned, moves=moves, epoch=pending.view.epoch)
+        yield from self._position.ensure_context()  # the caller may only read; an earlier call may not have come so far
 
     def _goes_along(self, pending: Pending) -> bool:
         """Whether the handle goes where an append without an answer put it: a refresh may have moved it since."""
-        planned: Planned = pending.planned
-        if self._position.head != planned.head:
-            return planned.moved  # rule: late-commit-stays
-        return self._position.shown < pending.view.end + len(planned.records)  # rule: refresh-is-newer
+        if self._position.head != pending.planned.head:
+            return bool(pending.planned.moved)  # rule: late-commit-stays
+        return not self._is_passed(pending)
+
+    def _is_passed(self, pending: Pending) -> bool:
+        """Whether the caller was shown as many records as there are with those of an append without an answer."""
+        return self._position.shown >= pending.view.end + len(pending.planned.records)  # rule: refresh-is-newer
+
+    def _was_shown(self, pending: Pending) -> bool:
+        """Whether a refresh has shown the records of an append without an answer, with what its head says now."""
+        if self._position.head != pending.planned.head or not self._is_passed(pending):
+            return False
+        tail, lines = self._replica.view.tail, self._replica.state.lines
+        at = pending.view.end - tail.header.base
+        there = 0 <= at < len(tail.lines) and decode_record(tail.lines[at]).by == pending.by
+        return there or any(record.id in lines for record in pending.planned.records)
 
     # append
 
@@ -317,13 +328,16 @@ class Appender:
         self.pending = None
         self.buffered = (*planned.buffered, *self.buffered)
 
-    def _take(self, outcome: Landed | Overtaken, planned: Planned, *, moves: bool = True) -> None:
+    def _take(
+        self, outcome: Landed | Overtaken, planned: Planned, *, moves: bool = True, epoch: int | None = None
+    ) -> None:
         """Fold the records that the store has now, and move the handle to where its append put it.
 
         Args:
             outcome: The outcome of the append.
             planned: The append.
             moves: False if the handle stays where a refresh moved it since.
+            epoch: The epoch at which the append was planned; by default that of now.
 
         Raises:
             ConflictError: Another writer recorded something in this exclusive session, and this append was not written.
@@ -338,11 +352,11 @@ class Appender:
             state.turn_to(planned.head)
         if isinstance(outcome, journal.append.Landed):
             self._upkeep.count(outcome)
-        foreign = self._fold(outcome, planned.made)
+        foreign = self._fold(outcome, planned)
         if landed and moves and planned.made is not None and planned.caught_up:
             newest = self._replica.state.checkpoint
             made = newest if newest is not None and newest.id == planned.made.id else planned.made
-            self._position.stand_on(made, head=planned.head)
+            self._position.stand_on(made, head=planned.head, epoch=epoch if made is planned.made else None)
         if moved:
             self._position.head, self._position.node = planned.head, planned.node
         elif stood and not foreign:  # an earlier append of this handle may have arrived late
@@ -354,17 +368,19 @@ class Appender:
         if not landed:
             self._replica.check()
 
-    def _fold(self, outcome: Landed | Overtaken, made: Checkpoint | None) -> bool:
+    def _fold(self, outcome: Landed | Overtaken, planned: Planned) -> bool:
         """Fold the new records; return whether another writer recorded some of them."""
         state, view = self._replica.state, outcome.view
         end = state.end
         if isinstance(outcome, journal.append.Landed) and outcome.records and end == outcome.first:
-            state.advance(outcome.lines, outcome.records, made=made)
+            state.advance(outcome.lines, outcome.records, made=planned.made)
             self._replica.note(view)
             return False
         news = self._replica.absorb(view)
         own = self._replica.own
         late = {record.id for record in news.records if record.by.startswith(own)}  # rule: drop-own-late
+        if isinstance(outcome, journal.append.Landed):
+            late -= {record.id for record in planned.records}  # what it recorded is not buffered any more
         self.buffered = tuple(
             [each for each in self.buffered if each.draft.id not in late and not (late and each.call is not None)]
         )

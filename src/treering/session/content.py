@@ -161,17 +161,28 @@ class Content:
             UnavailableError: A record could not be read when it was looked for.
         """
         if not lines.keys() >= set(context.nodes):
-            raise UnavailableError(
-                "not all messages of the context could be read when they were looked for",
-                kind=Kind.CONTEXT,
-                key=self._replica.keys.latest,
-                remedy="call refresh",
-            )
+            raise self._not_read()
         return tuple(
             [
                 ContextItem(node=item.node, message=self._message(item.view, item.message, lines[item.node]))
                 for item in context.items
             ]
+        )
+
+    def require_at(self, node: str | None) -> None:
+        """Refuse the current context if it is that of another node, since reading that of this one failed.
+
+        A handle that another writer stopped shows what it has: its caller looks for what was not recorded.
+        """
+        if self._replica.exists and not self._replica.met and self._replica.state.context_at != node:
+            raise self._not_read()
+
+    def _not_read(self) -> UnavailableError:
+        return UnavailableError(
+            "not all messages of the context could be read when they were looked for",
+            kind=Kind.CONTEXT,
+            key=self._replica.keys.latest,
+            remedy="call refresh",
         )
 
     def _message(self, view: str, inline: bytes | None, line: bytes) -> object:

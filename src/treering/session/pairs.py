@@ -23,7 +23,12 @@ STEP_NODES_MAX = 64  # a call comes right before its results
 
 
 def recorded(reader: Readable) -> tuple[ContextItem, ...]:
-    """The current context as it was recorded, buffered messages included."""
+    """The current context as it was recorded, buffered messages included.
+
+    Raises:
+        UnavailableError: The context or a record of it could not be read when it was looked for.
+    """
+    reader.content.require_at(reader.node)
     items = reader.content.messages(reader.replica.state.context, reader.replica.state.lines)
     drafts = [draft for draft in reader.unrecorded_here if draft.type == "node" and draft.kind == "message"]
     return (*items, *(ContextItem(node=draft.id or "", message=copied(draft.payload)) for draft in drafts))

@@ -117,11 +117,11 @@ class Position:
         heads, head = state.heads.heads, state.head
         if head in heads or not heads:
             self.head, self.node = head, heads.get(head)
+            self.shown = self.shown if blindly else state.end
             self.keep_head()
         if not blindly:
             folded = state.context_at == self.node and not self.behind  # else the state was set to an older checkpoint
-            self._basis, self._seen, self.behind = state.checkpoint if folded else HERE, self._replica.epoch, False
-            self.shown = state.end
+            self._basis, self._seen = state.checkpoint if folded else HERE, self._replica.epoch
 
     def follow_session(self) -> None:
         """Follow the session's current head, whichever writer chose it. Without this a shared handle keeps its head."""
@@ -252,9 +252,9 @@ class Position:
         """Restore the position that `mark` returned."""
         self.head, self.node, self._basis, self._seen, self.behind, self.shown = mark
 
-    def stand_on(self, checkpoint: Checkpoint, *, head: str) -> None:
-        """Move to a checkpoint that was made just now, the newest of this head."""
-        self._basis, self._seen = checkpoint, self._replica.epoch
+    def stand_on(self, checkpoint: Checkpoint, *, head: str, epoch: int | None = None) -> None:
+        """Move to a checkpoint that this handle made, now or at an earlier epoch, the newest of this head."""
+        self._basis, self._seen = checkpoint, self._replica.epoch if epoch is None else epoch
         self.behind = head != self._replica.state.head  # rule: stay-apart
 
 

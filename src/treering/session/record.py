@@ -82,7 +82,7 @@ def record(
     elif allowed is None and writer.appender.holds_back(drafts, ends_turn=changed is not None):
         return (yield from _held_back(writer, drafts, known, changed, new_ids=new_ids, here=here))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
-    if len(known) == len(drafts) and not writer.appender.buffered and not ends:
+    if len(known) == len(drafts) and not ends and (allowed is not None or not writer.appender.buffered):
         return (yield from _added_before(writer, drafts))
     planned = partial(plan, writer, drafts, changed, wish, known=known, seen=seen, new_ids=new_ids, here=here)
     if allowed is not None:
@@ -95,7 +95,7 @@ def record(
         yield from flush(writer)  # buffered drafts are recorded first
         done = yield from writer.appender.write(planned)
     heads, last = {each.id: each.head for each in done.records}, done.ids[-1] if done.ids else ""
-    head = heads.get(last, "") if not last or last in heads else (yield from _head_of(writer, last))
+    head = heads.get(last, "") if not last or last in heads else (yield from head_of(writer, last))
     checkpoint = done.made.id if done.made else None
     return Appended(nodes=tuple(done.ids), head=head or done.head, checkpoint=checkpoint)
 
@@ -176,10 +176,10 @@ def _call_of(changed: Change) -> BufferedCall:
 def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
     """The result of a call that records nothing: its drafts are buffered, or earlier calls recorded them."""
     ids = tuple([draft.id or "" for draft in drafts])
-    return Appended(nodes=ids, head=(yield from _head_of(writer, ids[-1] if ids else "")))
+    return Appended(nodes=ids, head=(yield from head_of(writer, ids[-1] if ids else "")))
 
 
-def _head_of(writer: Writer, node: str) -> Steps[str]:
+def head_of(writer: Writer, node: str) -> Steps[str]:
     """The head on which an earlier call recorded a node; the current head if the node is still buffered."""
     if writer.replica.exists and node and all(node != each.draft.id for each in writer.appender.buffered):
         found = yield from writer.replica.ask(lambda look: look.nodes([node]))

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
-from treering.errors import FormatVersionError, NotFoundError, SessionDeletedError
+from treering.errors import FormatVersionError, NotFoundError, SessionDeletedError, TreeringError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card
 from treering.ids import new_nonce
@@ -155,10 +155,14 @@ class Writer:
         if not self.replica.exists:
             return (yield from self._open_found())
         met, end, new = self.replica.met, self.replica.state.end, (yield from self.replica.catch_up())
-        stood = self.head, self.node, self.position.checkpoint_id
-        self.position.follow_head()
-        yield from self.position.ensure_context()
-        yield from self.blobs.fetch_shown()
+        stood, mark = (self.head, self.node, self.position.checkpoint_id), self.position.mark()
+        try:
+            self.position.follow_head()
+            yield from self.position.ensure_context()
+            yield from self.blobs.fetch_shown()
+        except TreeringError:
+            self.position.go_back(mark)  # rule: shown-when-whole
+            raise
         self.replica.met = False
         moved = stood != (self.head, self.node, self.position.checkpoint_id)  # changes met by earlier calls count
         return met or new or moved or self.replica.state.end > end

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from tests.integrations.claude.conftest import opened
 from tests.integrations.claude.scribe import PROJECT, key_of
 from tests.session.backends import Backend, memory_backend
+from tests.session.faults import Unreliable, tail_write
 
 from treering.api.store import Store
 from treering.errors import UnavailableError
@@ -127,6 +128,28 @@ async def test_retry_after_a_fault(fault: Fault, place: int) -> None:
     assert done.count(MODE) == 4
     faulty.settle()
     assert await store_on(inner).load(KEY) == done
+
+
+@pytest.mark.parametrize("after", range(8))
+async def test_a_retry_that_fails_behind_the_recorded_batch(after: int) -> None:
+    """What the first try recorded is known then, and the next retry does not record it again."""
+    bucket = Unreliable()
+    store, (one, two) = TreeringSessionStore(bucket.store), named("1", "2")
+    await store.append(KEY, [one])
+    bucket.plan.arm(Fault.AFTER, tail_write)
+    with pytest.raises(UnavailableError):
+        await store.append(KEY, [MODE, MODE])
+    await TreeringSessionStore(bucket.sound).append(KEY, [one, two])
+    with bucket.sound.namespace(PROJECT).session("s", shared=True, create=False) as other:
+        for title in ("t", "u"):  # nothing of it stays in the registers
+            other.seal()
+            other.set_title(title)
+    bucket.plan.arm(Fault.BEFORE, after=after)
+    try:
+        await store.append(KEY, [MODE, MODE])
+    except UnavailableError:
+        await store.append(KEY, [MODE, MODE])
+    assert await TreeringSessionStore(bucket.sound).load(KEY) == [one, MODE, MODE, two]
 
 
 async def test_somebody_else_was_faster(near: Backend) -> None:

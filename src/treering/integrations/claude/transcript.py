@@ -48,6 +48,8 @@ class _Tried(NamedTuple):
     """The number of recorded entries."""
     planned: int
     """The number of recorded entries if the last append succeeded."""
+    record: str = ""
+    """The first record of that append."""
 
 
 class Transcript:
@@ -83,10 +85,10 @@ class Transcript:
 
     def _settle(self) -> Steps[None]:
         """Determine how much of the last batch is recorded."""
-        landed = yield from self.writer.appender.settle()
-        if self._tried is not None:
-            done = self._tried.planned if landed else self._tried.done
-            self._tried = _Tried(self._tried.entries, done, done)
+        yield from self.writer.appender.settle()
+        if (tried := self._tried) is not None:
+            done = tried.planned if tried.record in self.writer.appender.found else tried.done
+            self._tried = _Tried(tried.entries, done, done)
 
     def _tidy(self) -> Steps[None]:
         """Merge segments: the SDK never closes a transcript, and a load reads every segment."""
@@ -136,7 +138,7 @@ class Transcript:
                 break
             planned.done += 1
         yield from planned.finish()
-        self._tried = _Tried(batch, first, planned.done)
+        self._tried = _Tried(batch, first, planned.done, planned.records[0].id if planned.records else "")
         return planned
 
     def _summary_so_far(self, key: SessionKey, planned: _Append) -> Steps[Summary]:

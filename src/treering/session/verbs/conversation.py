@@ -180,7 +180,11 @@ def set_model(writer: Writer, model: str, *, provider: str | None = None, role: 
         facts = {"model": model} | ({"provider": provider} if provider is not None else {})
         return (yield from append(writer, change("model_change", **facts)))
     name = model if provider is None else f"{provider}/{model}"
-    settings = writer.replica.state.context.settings
+    if writer.appender.pending is not None:
+        yield from writer.appender.settle()
+    settings = dict(writer.replica.state.context.settings)
+    for draft in writer.unrecorded_here:
+        settings |= (draft.brief or {}) if draft.kind == "model_change" else {}
     # Most policies treat a fact that a change leaves out as unknown, so the model that answers is named again.
     kept = {fact: settings[fact] for fact in ("model", "provider") if settings.get(fact)}
     models = fields_of(settings.get("models")) | {role: name}

@@ -128,18 +128,18 @@ def drop_head(writer: Writer, head: str) -> Steps[None]:
         NotFoundError: There is no such head.
         UsageError: It is the current head.
     """
-    if head not in writer.replica.state.heads.heads:
-        raise NotFoundError(f"no such head. head={head!r}", kind=Kind.HEAD)
-    if head == writer.position.head:
-        raise UsageError(f"cannot drop the current head; switch to another one first. head={head!r}", kind=Kind.HEAD)
+    yield from flush(writer)  # this may move the session's position
 
     def plan() -> Steps[Recording]:
         yield from ()
+        if head not in writer.replica.state.heads.heads:
+            raise NotFoundError(f"no such head. head={head!r}", kind=Kind.HEAD)
+        if head == writer.position.head:
+            raise UsageError(f"cannot drop the current head; switch to another first. head={head!r}", kind=Kind.HEAD)
         recording = Recording(writer)
         recording.forget(head)
         return recording
 
-    yield from flush(writer)
     yield from writer.appender.write(plan)
 
 

@@ -19,7 +19,7 @@ from treering.ids import new_nonce
 from treering.journal.stream import Tape, drop_chunks, lost, read_stream
 from treering.kinds import Kind
 from treering.session.reader import Readable, Reader
-from treering.session.record import Appended, flush, record
+from treering.session.record import Appended, flush, head_of, record
 from treering.session.recording import require_text
 from treering.session.stream_follower import StreamFollower, is_over
 from treering.session.streams import (
@@ -166,6 +166,10 @@ def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
         StreamLostError: Another writer continued or ended the stream at the same time. Further errors are those of
             `append`; call again then.
     """
+    yield from flush(writer)
+    if stream in writer.appender.found:  # an earlier call had no answer
+        yield from writer.upkeep.sweep_streams()
+        return Appended(nodes=(stream,), head=(yield from head_of(writer, stream)))
     # Take the stream over first: a writer that took it over before, and has not written yet, is refused from then on.
     # Otherwise it could still store pieces that are in no node.
     live = yield from _take(writer, stream)
