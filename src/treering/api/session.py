@@ -410,7 +410,8 @@ class Session(Reading[Writer], BlockingWriting):
             keep_state: Keep the agent's current state; else it is restored to that of `node`.
 
         Raises:
-            UsageError: There is a head of that name, or the name is empty.
+            UsageError: There is a head of that name, or the name is empty. If an earlier call had no answer, it may have
+                made the head: `flush` finds out, and `head` is that one then.
             NotFoundError: There is no such node.
         """
         self.perform(verbs.navigation.branch, head, node=node, summary=summary, keep_state=keep_state)
