@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -274,6 +275,7 @@ class FileImporter:
             header=reading.header,
             tail=reading.tail()[0],
             leaf=file.source.leaf,
+            newest=None,
             active_ms=reading.active_ms or header.created_ms,
             parent=header.parent_session,
             imported_ms=now_ms(),
@@ -303,7 +305,8 @@ class FileImporter:
             stood, active_ms = session.node, session.info.updated_ms
             done, written = _add_new(session, known, reading, all_new=begins)
             leaf = session.perform(node_at, reading.leaf, known.leaf) if _is_ours(reading.leaf) else reading.leaf
-            follows = stood in (known.leaf, *written, *([match.stood] if match is not None else ()))
+            reached = (known.leaf, known.newest or known.leaf, leaf)  # an import was interrupted behind its move
+            follows = stood in (*reached, *written, *([match.stood] if match is not None else ()))
             ended = _add_closing(session, source)
             side = None
             if follows and ended:
@@ -402,8 +405,9 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
     Returns:
         The number of records; and the session's node when it was exported to the file, if it was.
     """
-    done, stands, newest = 0, dict[str, str | None](), known.leaf
-    spending = Spending(lambda: told_in(session, known.leaf))
+    done, stands = 0, dict[str, str | None]()
+    newest = reached = known.newest or known.leaf
+    spending = Spending(partial(told_in, session, reached))
     again = not all_new or hasattr(reading.source, "closing")  # new records may be part of an earlier ending
     for part in reading.parts(DRAFTS_AT_ONCE):
         ours = [draft for draft in part if _is_ours(draft.id)]
@@ -417,7 +421,10 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
             elif draft.type == "node":
                 newest = draft.id
         new = session.perform(hung, new, back, known.leaf)
-        partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
+        reached = next((each.id for each in reversed(part) if each.type == "node" and not _is_piece(each.id)), reached)
+        partly = msgspec.structs.replace(
+            known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest, newest=reached
+        )
         spent = [*spending.with_notes(new), *spending.finish()]
         session.perform(record_foreign, [*spent, origin_note(partly.facts)])
         for draft in ours:

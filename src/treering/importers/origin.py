@@ -58,6 +58,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The digest of the damage at the end; empty if there is none."""
     leaf: str | None = None
     """The program's current node."""
+    newest: str | None = None
+    """The last node recorded, while only a part of the file is recorded; the head may have moved to it already."""
     head: str = ""
     """The head for the program's node, if the session was continued on another branch."""
     active_ms: int | None = None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from treering.errors import NotFoundError, TreeringError
+from treering.errors import NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import (
     LATEST,
     SESSIONS,
@@ -215,13 +215,19 @@ def cards_by_name(prefix: str) -> Steps[dict[str, Entry]]:
 
 
 def _read(listing: Listing, answer: Answer) -> Read | None:
-    """The row of one card; None for a deleted session. A bad card is a row with a warning, never an error."""
+    """The row of one card; None for a deleted session. A damaged card is a row with a warning.
+
+    Raises:
+        UnavailableError: The store did not answer. A row without contents would look like that of another session.
+    """
     if isinstance(answer, NotFoundError):
         return None
     entry = listing.card
     try:
         found = checked(answer, Found)
         card = decode_card(found.data, key=entry.key)
+    except UnavailableError:
+        raise
     except TreeringError as error:
         name = session_of_latest(entry.key, listing.prefix) or entry.key
         row = SessionInfo(
