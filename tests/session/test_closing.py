@@ -176,3 +176,13 @@ def test_an_append_in_doubt_is_not_given_up_by_a_close(monkeypatch: pytest.Monke
     session.close()
     place.settle()
     assert place.sound.view("s").state == {"n": 1}
+
+
+def test_a_buffered_commit_of_state_alone_is_recorded_at_the_end() -> None:
+    """There is no message with it, and something else has created the session."""
+    store = memory_backend().store()
+    session = store.session("s", first_write="assistant")
+    session.commit(state={"n": 1}, label="first")
+    session.claim(ttl=30)
+    session.close()
+    assert store.view("s").state == {"n": 1}

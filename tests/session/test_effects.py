@@ -294,3 +294,54 @@ def test_a_note_of_somebody_else_is_no_effect(tmp_path: Path) -> None:
         session.note("effect", {"call": "x"})
         session.note("effect_done")
         assert session.unresolved_effects() == ()
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_begin_without_an_answer_that_another_writer_ended_is_not_begun_again(*, shared: bool, made: bool) -> None:
+    """It found out that the call was not made, or it made the call itself: nobody else makes it then."""
+    bucket = Unreliable()
+    session = bucket.store.session("s", shared=shared)
+    session.append("go")
+    bucket.fails(Fault.AFTER, lambda: session.effect("pay"))
+    session.flush()
+    if not shared:
+        session._holds.pop().release()  # no bucket has locks
+    other = bucket.sound.session("s", shared=True)
+    if not made:
+        other.end_effect("pay", made=False)
+        other.effect("pay")
+    other.end_effect("pay", "paid")
+    if shared:
+        assert (session.effect("pay").outcome, session.effect("pay").result) == ("done", "paid")
+    else:
+        with pytest.raises(treering.ConflictError):
+            session.effect("pay")
+
+
+def test_an_end_is_refused_for_its_own_id_only() -> None:
+    """That the id of a buffered message is taken says nothing of the effect."""
+    store = Unreliable().store
+    session = store.session("s", shared=True, first_write="assistant")
+    session.append(treering.user("mine", id="x"))
+    other = store.session("s", shared=True)
+    other.append(treering.user("theirs", id="x"))
+    other.effect("e")
+    session.refresh()
+    with pytest.raises(treering.UsageError, match="discard") as caught:
+        session.end_effect("e", 1)
+    assert caught.value.kind == Kind.DUPLICATE_ID
+    session.discard("x")
+    session.end_effect("e", 1)
+    assert session.effect("e").result == 1
+
+
+def test_an_effect_whose_end_is_buffered_makes_room_for_another() -> None:
+    """As `unresolved_effects` tells it."""
+    session = Unreliable().store.session("s", durability="turn")
+    session.commit(["one"])
+    for number in range(UNRESOLVED_MAX):
+        session.effect(f"e{number}")
+    session.end_effect("e0", 1)
+    assert len(session.unresolved_effects()) == UNRESOLVED_MAX - 1
+    assert session.effect("new").outcome == "unresolved"

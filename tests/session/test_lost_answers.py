@@ -105,6 +105,7 @@ def test_no_context_is_shown_where_reading_it_failed(call: str) -> None:
         other.commit(["one"], state={"n": 0})
         session = bucket.store.session("s", shared=True)
         other.commit(["two"], state={"n": 5})
+        other.set_model("m")
         session.set_title("t")
         bucket.fails(Fault.AFTER, lambda: session.append("mine"))  # noqa: B023  # called at once
         if call == "refresh":
@@ -116,11 +117,12 @@ def test_no_context_is_shown_where_reading_it_failed(call: str) -> None:
         except UnavailableError:
             wanted = {"main": ["one"], "main-2": ["one", "mine"]}
             try:
-                assert says(session) == wanted[session.head]
+                assert (says(session), session.settings) == (wanted[session.head], {})
             except UnavailableError:
                 raised += 1
             session.flush()
             assert (session.head, session.state, says(session)) == ("main-2", {"n": 0}, ["one", "mine"])
+            assert session.settings == {}
         else:
             assert raised
             return
@@ -251,3 +253,125 @@ def test_a_model_for_a_role_leaves_the_model_that_answers(way: str) -> None:
     session.set_model("large", role="plan")
     session.flush()
     assert session.settings == {"model": "b", "provider": "p", "models": {"smol": "tiny", "plan": "large"}}
+
+
+@pytest.mark.parametrize("reads", ["view", "blob"])
+def test_a_view_whose_refresh_fails_shows_one_moment(reads: str) -> None:
+    """The one from before; and the next refresh tells that there is something new."""
+    for after in range(20):
+        bucket = Unreliable()
+        other = others(bucket)
+        other.commit(["one"], state={"n": 1})
+        other.branch("side")
+        other.commit(["two"], state={"n": 2})
+        other.switch("main")
+        if reads == "blob":
+            other.amend(other.path()[0], PICTURE)
+        seal_twice(other)
+        other.switch("side")
+        view = bucket.store.view("s")
+        other.switch("main")
+        bucket.plan.arm(Fault.BEFORE, after=after)
+        try:
+            view.refresh()
+        except UnavailableError:
+            assert (view.head, view.state, says(view)[-1]) == ("side", {"n": 2}, "two")
+            assert view.refresh()
+        assert (view.head, view.state, says(view)) == ("main", {"n": 1}, says(bucket.sound.view("s")))
+        if bucket.plan.pending:
+            return
+    raise AssertionError("it reads without end")
+
+
+PICTURE: dict[str, Any] = {"role": "user", "content": [{"type": "file", "data": b"x" * 500_000}]}
+
+
+@pytest.mark.parametrize("call", ["append", "set_title", "effect"])
+def test_a_picture_that_another_writer_put_into_the_context_is_read(call: str) -> None:
+    """Not shown as missing; if the store does not answer meanwhile, the context says so until a call reads it."""
+    for after in range(20):
+        bucket = Unreliable()
+        other = others(bucket)
+        node = other.append("one").node
+        session = bucket.store.session("s", shared=True)
+        other.amend(node, PICTURE)
+        bucket.plan.arm(Fault.BEFORE, lambda request: "/blobs/" in getattr(request, "key", ""), after=after)
+        getattr(session, call)("t")
+        if not bucket.plan.pending:
+            with pytest.raises(UnavailableError, match="could be read"):
+                says(session)
+            session.flush()
+        assert says(session)[0] == PICTURE["content"]
+        if bucket.plan.pending:
+            return
+    raise AssertionError("it reads without end")
+
+
+def test_an_erasure_is_news() -> None:
+    """Though no record is added."""
+    store = Unreliable().store
+    session = store.session("s", shared=True)
+    node = session.commit(["one"], state={"k": 1}).node
+    view, other = store.view("s"), store.session("s", shared=True)
+    session.erase(node, state=["k"])
+    assert (view.refresh(), other.refresh(), view.refresh(), other.refresh()) == (True, True, False, False)
+    assert (says(view), says(other), view.state) == (["[erased]"], ["[erased]"], {})
+
+
+@pytest.mark.parametrize("meets", [False, True])
+def test_a_message_shown_again_is_in_the_context_of_every_head(*, meets: bool) -> None:
+    """Whatever a process has in memory that records it, or reads of it."""
+    store = Unreliable().store
+    first = store.session("s", shared=True)
+    node = first.commit(["one"], state={"n": 0}).node
+    session = store.session("s", shared=True)
+    first.branch("side")
+    first.switch("main")
+    other = store.session("s", shared=True)
+    other.switch("side")
+    first.refresh()
+    first.switch("main")
+    other.retract(node)
+    if meets:
+        session.set_title("t")
+    other.unretract(node)
+    assert says(store.view("s")) == ["one"]
+    session.set_title("u")
+    session.refresh()
+    assert says(session) == ["one"]
+    session.seal()
+    session.commit(["two"])
+    assert says(store.view("s")) == ["one", "two"]
+    assert store.verify("s") == []
+
+
+def test_a_message_is_shown_again_by_a_session_that_is_behind() -> None:
+    """It does not stand on the message, so it records only that; every reader puts it back."""
+    store = Unreliable().store
+    other = store.session("s", shared=True)
+    other.append("one")
+    session = store.session("s", shared=True)
+    node = other.append("two").node
+    other.retract(node)
+    session.set_title("t")
+    session.unretract(node)
+    other.refresh()
+    assert (says(store.view("s")), says(other)) == (["one", "two"], ["one", "two"])
+    session.refresh()
+    session.seal()
+    assert says(store.view("s")) == ["one", "two"]
+    assert not [found for found in store.verify("s") if found.severity == "damage"]
+
+
+def test_latest_is_right_behind_a_head_that_was_dropped() -> None:
+    """`verify` makes nothing of what records alone cannot say."""
+    store = Unreliable().store
+    other = store.session("s", shared=True)
+    other.commit(["one"], state={"n": 1})
+    session = store.session("s", shared=True)
+    other.commit(["two"], state={"n": 2})
+    session.commit(state={"n": 5})
+    session.drop_head("main")
+    session.seal()
+    assert (store.view("s").head, store.view("s").state) == ("main-2", {"n": 5})
+    assert store.verify("s") == []

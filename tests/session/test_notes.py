@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.session.backends import Backend, kill
+from tests.session.backends import Backend, kill, memory_backend
 
 import treering
 from treering.api.store import Store
@@ -226,3 +228,18 @@ def test_notes_that_repeat_a_node_are_erased_with_it(backend: Backend) -> None:
         assert isinstance(erased.payload, treering.Erased)
         assert other.payload == {"text": "other"}
     assert not any(b"secret" in data for data in backend.snapshot().values())
+
+
+@pytest.mark.parametrize("options", [{}, {"durability": "turn"}, {"first_write": "assistant"}])
+def test_what_an_extension_records_is_about_the_message_before(options: Any) -> None:
+    """Also if that message is not recorded yet."""
+    store = memory_backend().store()
+    session = store.session("s", **options)
+    session.append("one")
+    session.record_extension("e", {"at": "one"})
+    session.append({"role": "assistant", "content": "yes"})
+    session.flush()
+    (note,) = session.extensions("e")
+    assert note.target == session.path()[0]
+    session.checkout(None)
+    assert session.extensions("e") == ()

@@ -12,6 +12,7 @@ import pytest
 from tests.drivers import PassingDriver
 from tests.session.at_rest import Paused
 from tests.session.backends import Backend, memory_backend, texts
+from tests.session.faults import Unreliable
 
 import treering
 from treering.api import streaming_body
@@ -22,6 +23,7 @@ from treering.journal import stream as streams
 from treering.session.record import Appended
 from treering.session.redaction import Redaction
 from treering.session.verbs import streaming
+from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Append, Batch, Get, List, Put, Request, Written
 from treering.store.place import Place
@@ -720,3 +722,44 @@ def test_asynchronous_streams(backend: Backend) -> None:
 
     asyncio.run(talk(backend.async_store()))
     assert "cut and mended" in texts(backend.store().view("s").context)
+
+
+@pytest.mark.parametrize("seconds", [0.0, streaming_body.REMOTE_SECONDS + 0.2])
+def test_an_answer_whose_end_had_no_answer_stores_nothing_more(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have ended, so it takes no text, and its thread writes nothing; `finish` finds out."""
+    monkeypatch.setattr(streaming_body, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(streaming_body, "BEAT_SECONDS", 0.1)
+    bucket = Unreliable()
+    session = bucket.store.session("s")
+    session.append("one")
+    answer = session.stream()
+    answer.write("hello " * 40_000)
+    answer.flush()
+    answer.write("end")
+    bucket.fails(Fault.AFTER, answer.finish)
+    with pytest.raises(UsageError, match="call `finish`"):
+        answer.write("more")
+    if seconds:
+        before = dict(bucket.memory.snapshot())
+        threading.Event().wait(seconds)
+        assert bucket.memory.snapshot() == before
+    assert answer.finish().node == answer.id
+    assert texts(session.context)[-1].endswith("hello end")
+
+
+def test_an_end_that_is_refused_leaves_the_answer_open() -> None:
+    """That the id of a buffered message is taken says nothing of another writer of the answer."""
+    store = memory_backend().store()
+    session = store.session("s", shared=True, durability="turn")
+    session.commit(["one"])
+    answer = session.stream()
+    answer.write("hello")
+    session.append(treering.user("mine", id="x"))
+    store.session("s", shared=True).append(treering.user("theirs", id="x"))
+    with pytest.raises(UsageError) as caught:
+        answer.finish()
+    assert not isinstance(caught.value, StreamLostError)
+    session.discard("x")
+    answer.write(" there")
+    answer.finish()
+    assert texts(session.context)[-1] == "hello there"

@@ -95,6 +95,8 @@ class Agents(Actors):
         """The text of a message with a chosen id, by the nonce of its writer and that id."""
         self._looked: dict[str, tuple[int, tuple[str, ...]]] = {}
         """When a writer last opened or refreshed, and the ids of the records that it was shown, by its nonce."""
+        self._hidden: dict[str, list[str]] = {}
+        """Messages that an agent retracted, by life."""
         self._merged: set[str] = set()
         """Nonces of writers whose last call merged its state into the newest, wherever that is."""
 
@@ -328,6 +330,9 @@ class Agents(Actors):
             return
         node = self.rng.choice(shown).node
         if self.rng.random() < 0.5:
+            if self._marks % 3 == 0:
+                yield from self._hide(writer, node)
+                return
             try:
                 yield from edits.amend(writer, node, {"role": "user", "content": self._mark()})
             except UsageError as error:
@@ -336,7 +341,24 @@ class Agents(Actors):
             return
         edit = ContextItem(node=node, message={"role": "user", "content": self._mark()})
         edited = [edit if each.node == node else each.node for each in shown]
-        yield from conversation.commit(writer, [user(self._mark())], context=edited, state=self._shown(writer))
+        try:
+            yield from conversation.commit(writer, [user(self._mark())], context=edited, state=self._shown(writer))
+        except UsageError as error:
+            if error.kind != "node":  # another agent hid one of these messages
+                raise
+
+    def _hide(self, writer: Writer, node: str) -> Steps[None]:
+        """Hide a message, or show one again that some agent hid."""
+        hidden = self._hidden.setdefault(writer.replica.view.life, [])
+        try:
+            if hidden and self._marks % 2:
+                yield from edits.unretract(writer, hidden.pop(0))
+                return
+            yield from edits.retract(writer, node)
+            hidden.append(node)
+        except UsageError as error:
+            if error.kind != "node":  # another agent showed it again, or it was not hidden in the end
+                raise
 
     def _fork(self, writer: Writer) -> Steps[None]:
         if writer.replica.exists:

@@ -849,6 +849,12 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         test="tests/session/test_lost_answers.py::test_a_refresh_that_fails_shows_nothing",
     ),
     Rule(
+        "undone-is-unknown",
+        "When an edit is undone, the context is unknown, unless it did not show it or shows it already.",
+        condition("False"),
+        test="tests/session/test_lost_answers.py::test_a_message_shown_again_is_in_the_context_of_every_head",
+    ),
+    Rule(
         "other-head-is-unknown",
         "A writer that turns to another head does not take the context and the checkpoint of the head before for those "
         "of that head, even if both are at one node.",

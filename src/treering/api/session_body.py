@@ -149,7 +149,12 @@ class SessionProperties(Generic[R]):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Model, provider, thinking level, mode and the like, as set along the branch: read-only, new copies."""
+        """Model, provider, thinking level, mode and the like, as set along the branch: read-only, new copies.
+
+        Raises:
+            UnavailableError: As for `context`.
+        """
+        self._reader.content.require_at(self._reader.node, blobs=False)
         return MappingProxyType(copied(self._reader.replica.state.context.settings))
 
     @property
@@ -287,7 +292,7 @@ def discard(writer: Writer, *ids: str) -> Steps[tuple[Draft, ...]]:
 def close(writer: Writer) -> Steps[None]:
     """Record buffered drafts, and write `latest` so that it covers everything."""
     try:
-        if writer.unrecorded and not writer.appender.waits_for_answer:
+        if (writer.unrecorded or writer.appender.calls) and not writer.appender.waits_for_answer:
             yield from flush(writer)
         yield from writer.close()
     except TreeringError:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from treering.api.streaming_body import UNSAVED_BYTES_MAX, StreamBody
+from treering.api.streaming_body import RETRY_SECONDS, UNSAVED_BYTES_MAX, StreamBody
 from treering.errors import TreeringError, UnavailableError
 from treering.format.stream import TEXT, THINKING, TOOL_CALL
 from treering.session import verbs
@@ -148,8 +148,8 @@ class StreamWriter(StreamBody):
 
     def _finish(self, status: StreamStatus, /, **fields: object) -> Appended:
         with self._turn:
-            self._require_open()
-            done: Appended = self._perform(verbs.streaming.end, self._live, status, **fields)
+            with self._ending():
+                done: Appended = self._perform(verbs.streaming.end, self._live, status, **fields)
             self._end()
             return done
 
@@ -162,7 +162,7 @@ class StreamWriter(StreamBody):
         with self._turn:
             if self._ended or self._error is not None:
                 return None
-            left = self._seconds_left()
+            left = RETRY_SECONDS if self._is_ending else self._seconds_left()
             if left > 0:
                 return left
             try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
 
-from treering.errors import StreamLostError, TreeringError, UsageError
+from treering.errors import StreamLostError, TreeringError, UnavailableError, UsageError
 from treering.ids import uptime
 from treering.journal.stream import BEAT_SECONDS
 from treering.kinds import Kind
@@ -41,6 +43,8 @@ class StreamBody:
         """A write is running, or the last one had no answer."""
         self._error: TreeringError | None = None
         self._ended = False
+        self._is_ending = False
+        """The end was sent and had no answer: it may be recorded, so no piece can be stored any more."""
         self._pid = os.getpid()
 
     def __repr__(self) -> str:
@@ -79,17 +83,35 @@ class StreamBody:
             before, self._unsaved_bytes = self._unsaved_bytes, self._unsaved_bytes + len(text.encode())
             return first or before < WINDOW_BYTES <= self._unsaved_bytes
 
-    def _require_open(self) -> None:
-        """Raise if nothing can be written any more.
+    def _require_open(self, *, ends: bool = False) -> None:
+        """Raise if nothing can be written any more; with `ends`, if it cannot be ended.
 
         Raises:
             StreamLostError: Another writer took the stream over, or ended it.
-            UsageError: It has ended, or another process began it.
+            UsageError: It has ended, or may have; or another process began it.
         """
+        if self._is_ending and not ends:
+            raise UsageError(
+                f"the stream may have ended: that had no answer. stream={self.id!r}", kind=Kind.STREAM,
+                remedy="call `finish` or `stop` again",
+            )  # fmt: skip
         if self._error is not None:
             raise self._error
         if self._ended or os.getpid() != self._pid:
             raise UsageError(f"the stream has ended, or is another process's. stream={self.id!r}", kind=Kind.STREAM)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Store no more pieces from here on, unless it turns out inside the block that the end was not recorded."""
+        self._require_open(ends=True)
+        self._is_ending = True
+        try:
+            yield
+        except UnavailableError:
+            raise
+        except TreeringError:
+            self._is_ending = False
+            raise
 
     def _seconds_left(self) -> float:
         """How long to wait before the next write."""

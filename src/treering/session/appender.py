@@ -188,7 +188,9 @@ class Appender:
                 if moves and self._position.head != planned.head:  # a refresh moved the handle
                     self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, planned, moves=moves, epoch=pending.view.epoch)
-        yield from self._position.ensure_context()  # the caller may only read; an earlier call may not have come so far
+        yield from self._position.ensure_context(
+            blobs=True
+        )  # the caller may only read; an earlier call may not have come so far
 
     def _goes_along(self, pending: Pending) -> bool:
         """Whether the handle goes where an append without an answer put it: a refresh may have moved it since."""
@@ -249,7 +251,8 @@ class Appender:
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
             if isinstance(outcome, journal.append.Landed):
-                if self._upkeep.seal_is_due or self._upkeep.card_is_due or not self._position.is_known:
+                shows_all = self._position.is_known and not self._replica.has_unread_blobs
+                if self._upkeep.seal_is_due or self._upkeep.card_is_due or not shows_all:
                     yield from self._keep_up()
                 return planned
 
@@ -410,6 +413,6 @@ class Appender:
                     yield from self._upkeep.optimize()
             if self._upkeep.card_is_due:
                 yield from self._upkeep.renew_card()
-            yield from self._position.ensure_context()
+            yield from self._position.ensure_context(blobs=True)
         except TreeringError:
             return  # the call that needs it raises the error

@@ -59,6 +59,7 @@ class Blobs:
     def fetch_shown(self) -> Steps[None]:
         """Read the blobs of the current context."""
         yield from self.fetch(self._shown_lines(), self._replica.state.context)
+        self._replica.has_unread_blobs = False
 
     def store(self, blobs: Mapping[str, bytes]) -> Steps[None]:
         """Store blobs, durable when it returns; blobs in memory are stored already."""

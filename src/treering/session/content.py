@@ -103,6 +103,10 @@ class Content:
             state.borrowed |= found.keys()
             yield from self._blobs.fetch_shown()
 
+    def fetch_blobs(self) -> Steps[None]:
+        """Read the blobs that the context shows and that are not in memory."""
+        return self._blobs.fetch_shown()
+
     def restore_to(self, restored: Restored) -> None:
         """Put the context and checkpoint of `restored` into the state."""
         state = self._replica.state
@@ -110,6 +114,7 @@ class Content:
         state.lines = dict(restored.lines)
         state.borrowed = frozenset(state.lines)
         state.checkpoint = restored.checkpoint
+        self._replica.has_unread_blobs = False
 
     # nodes
 
@@ -169,12 +174,14 @@ class Content:
             ]
         )
 
-    def require_at(self, node: str | None) -> None:
-        """Refuse the current context if it is that of another node, since reading that of this one failed.
+    def require_at(self, node: str | None, *, blobs: bool = True) -> None:
+        """Refuse the current context if it is that of another node, or lacks `blobs`, since reading that failed.
 
         A handle that another writer stopped shows what it has: its caller looks for what was not recorded.
         """
-        if self._replica.exists and not self._replica.met and self._replica.state.context_at != node:
+        replica = self._replica
+        lacks = replica.state.context_at != node or (blobs and replica.has_unread_blobs)
+        if lacks and replica.exists and not replica.met:
             raise self._not_read()
 
     def _not_read(self) -> UnavailableError:

@@ -142,12 +142,21 @@ class Position:
         stands = self._basis is state.checkpoint or self.checkpoint_id == _id_of(state.checkpoint)
         return stands and state.context_at == self.node and not state.lacks_lines
 
-    def ensure_context(self) -> Steps[None]:
-        """Make the context and the state at this position known, wherever other writers moved the head."""
+    def ensure_context(self, *, blobs: bool = False) -> Steps[None]:
+        """Make the context and the state at this position known, wherever other writers moved the head.
+
+        Args:
+            blobs: Read the blobs of the context as well: the caller may only read it.
+        """
         if not self.is_known:
             yield from self._content.fetch_lines()
-        if self.is_known:
-            return
+        if not self.is_known:
+            yield from self._restore()
+        if blobs and self._replica.has_unread_blobs:
+            yield from self._content.fetch_blobs()
+
+    def _restore(self) -> Steps[None]:
+        """Read the context and the state at this position."""
         newest = yield from self._content.newest_checkpoint(self.node, head=self.head)
         known = self.checkpoint_id
         found = HERE if (yield from self._is_pruned()) or known == newest else known

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
+from treering.errors import TreeringError
 from treering.format.paths import SessionKeys
 from treering.session.blobs import Blobs
 from treering.session.content import Content
@@ -139,8 +140,14 @@ class Reader:
         if not self.replica.exists:
             yield from self.resume()
             return True
-        end, new = self.replica.state.end, (yield from self.replica.catch_up())
-        yield from self.content.complete()
+        there, at_hand, end = self.replica.mark(), self.blobs.at_hand, self.replica.state.end
+        try:
+            new = yield from self.replica.catch_up()
+            yield from self.content.complete()
+        except TreeringError:
+            self.replica.go_back(there)  # else it would show parts of two moments
+            self.blobs.at_hand = at_hand
+            raise
         return new or self.replica.state.end > end
 
     def look(self) -> Steps[None]:

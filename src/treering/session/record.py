@@ -124,7 +124,8 @@ def _held_back(
     require_storable(drafts)
     drafts = [_kept(draft) for draft in drafts]
     if here:
-        drafts = [msgspec.structs.replace(draft, target=writer.position.node) for draft in drafts]
+        nodes = [draft.id for draft in writer.unrecorded_here if draft.type == "node"]
+        drafts = [msgspec.structs.replace(draft, target=(nodes or [writer.position.node])[-1]) for draft in drafts]
     new_id, free_at = writer.replica.state.clock.new, None if new_ids else writer.replica.state.end
     held = [
         Buffered(draft, free_at) if draft.id else Buffered(msgspec.structs.replace(draft, id=new_id()))

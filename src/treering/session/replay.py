@@ -77,8 +77,8 @@ class Replay:
         yield "heads", stored.heads.heads, told.heads.heads
         yield "usage", (stored.usage, stored.last_usage), (told.usage, told.last_usage)
         yield "effects", stored.effects, told.effects
-        if told.checkpoint is None or stored.checkpoint is None:
-            return  # the checkpoint was pruned, or is a delta of a pruned one: the fold cannot know the context
+        if told.checkpoint is None or stored.checkpoint is None or told.context_at != told.tip:
+            return  # a checkpoint was pruned, a head dropped, or an edit undone: the fold cannot know the context
         yield "checkpoint", stored.checkpoint.id, told.checkpoint.id
         yield "state", stored.checkpoint.state, told.checkpoint.state
         yield "manager", stored.checkpoint.manager, told.checkpoint.manager

@@ -20,7 +20,7 @@ savepoint.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from treering.session.lookup import Lookup
 
 T = TypeVar("T")
+
+_BLOB: Final = b'"$blob"'
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -78,6 +80,7 @@ class Savepoint(msgspec.Struct, frozen=True):
     borrowed: frozenset[str]
     met: bool
     claim: Claim | None
+    has_unread_blobs: bool
 
 
 class News(msgspec.Struct, frozen=True):
@@ -123,6 +126,8 @@ class Replica:
         self.stopped: ConflictError | None = None
         self.claim: Claim | None = None
         """The lease that this handle took and did not release; another worker may have taken it since."""
+        self.has_unread_blobs = False
+        """Whether records of other writers, read since the context was last complete, may show blobs."""
         self.is_sound = False
         """Whether registers and segments were checked to be of one moment, or this handle created the session."""
         self.memory = memory
@@ -198,13 +203,13 @@ class Replica:
         """Read both registers again.
 
         Returns:
-            Whether there are new records.
+            Whether there are new records, or something was erased.
         """
-        end = self.state.end
+        end, epoch = self.state.end, self.epoch
         view = yield from resume(self.keys)
         view.require_same_life(self.view.life)
         self.absorb(view)
-        return self.state.end != end
+        return (self.state.end, self.epoch) != (end, epoch)
 
     def absorb(self, view: View) -> News:
         """Fold the records of `view` that the state does not have, and note whether another writer wrote one.
@@ -224,10 +229,14 @@ class Replica:
             follow = state.follow
             state = self.state = self.decoded(view)
             state.turn_to(follow)
+            said = (*state.lines.values(), *(item.message or b"" for item in state.context.items))
+            self.has_unread_blobs = any(_BLOB in each for each in said)
         covered = state.end
         # rule: see-what-is-covered
         new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
-        new += state.advance(tail.lines[max(0, covered - base) :])
+        added = tail.lines[max(0, covered - base) :]
+        new += state.advance(added)
+        self.has_unread_blobs = self.has_unread_blobs or any(_BLOB in line for line in added)
         new = [record for record in new if record.at >= since]
         foreign = self._is_foreign(new, view.mark_at(base) if since < base else None)
         self.met = self.met or (foreign and not self._shared)  # rule: exclusive-stops
@@ -261,12 +270,13 @@ class Replica:
             state.borrowed,
             self.met,
             self.claim,
+            self.has_unread_blobs,
         )
 
     def go_back(self, there: Savepoint) -> None:
         """Restore a savepoint, and drop all later changes."""
         self.known_view, self._index, self.met, state = there.view, None, there.met, there.state
-        self.claim = there.claim
+        self.claim, self.has_unread_blobs = there.claim, there.has_unread_blobs
         self._rows = None  # an interrupt may have left them with half of a view
         if there.view is not None:
             state = self.decoded(there.view)

@@ -342,8 +342,11 @@ class SessionState:
         if target is None:
             return
         if brief.get("undo"):
-            restored = skeleton.kind in ("amend", "retract") and target in self.lines
-            self.context_at = UNKNOWN if restored else self.context_at
+            # Only the graph says what is shown again. What happens to be in memory must not count: folds differ in it.
+            heads, shown = brief.get("heads"), target in self.context.nodes
+            told = self.head in heads if isinstance(heads, list) else True
+            if told and shown == (skeleton.kind == "amend"):  # rule: undone-is-unknown
+                self.context_at = UNKNOWN
         elif skeleton.kind == "retract" and target in self.context.nodes:
             self._see(without(self.context, {target}), self.context_at)
         elif skeleton.kind == "amend" and not brief.get("erased"):  # else its target is erased, and shown as erased

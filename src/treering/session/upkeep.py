@@ -240,7 +240,7 @@ class Upkeep:
         segments = yield from journal.erase.sweep(keys, life, unique=new_nonce)
         yield from self.sweep_streams()  # rule: erase-pieces
         blobs = yield from journal.erase.sweep_blobs(keys, life)
-        yield from self._position.ensure_context()  # a part of it may have been erased
+        yield from self._position.ensure_context(blobs=True)  # a part of it may have been erased
         if segments:
             yield from self._name_segments()
         return segments, blobs

@@ -180,8 +180,7 @@ def set_model(writer: Writer, model: str, *, provider: str | None = None, role: 
         facts = {"model": model} | ({"provider": provider} if provider is not None else {})
         return (yield from append(writer, change("model_change", **facts)))
     name = model if provider is None else f"{provider}/{model}"
-    if writer.appender.pending is not None:
-        yield from writer.appender.settle()
+    yield from writer.appender.settle()
     settings = dict(writer.replica.state.context.settings)
     for draft in writer.unrecorded_here:
         settings |= (draft.brief or {}) if draft.kind == "model_change" else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from treering.checkpoint.context import Context
 from treering.errors import UsageError
 from treering.kinds import Kind
@@ -13,6 +15,8 @@ from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.graph import Graph
 from treering.transcript.node import Draft
+
+HEADS_TOLD_MAX: Final = 16
 
 
 def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
@@ -51,13 +55,35 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
     place = yield from writer.position.find_place(ANYWHERE, says_state=False, adds_nodes=True, ends=True)
     recording = Recording(writer, place)
     context = _put_back(index.graph, recording.context or writer.replica.state.context, earlier.context, node)
-    recording.draft(Draft(type="edit", kind="retract", target=node, brief={"undo": True}))
+    brief: dict[str, object] = {
+        "undo": True,
+        **_told_heads(writer, index.graph, node, unseen=node not in context.nodes),
+    }
+    recording.draft(Draft(type="edit", kind="retract", target=node, brief=brief))
     if node in context.nodes:
         lines = {name: line for name, line in earlier.lines.items() if name == node}
         yield from writer.upkeep.pin(Restored(writer.position.node, context, lines, None))
         recording.context = context
         recording.keep(Change(navigated=True))
     return recording
+
+
+def _told_heads(writer: Writer, graph: Graph, node: str, *, unseen: bool) -> dict[str, list[str]]:
+    """The heads whose context an undone retraction may change: they have the node on their path.
+
+    A reader of another head need not read the graph then. Of many heads none are named.
+
+    Args:
+        writer: The session.
+        graph: Its graph.
+        node: The node.
+        unseen: The context at the handle's place does not show the node, although it is not hidden any more.
+    """
+    heads, here = writer.replica.state.heads.heads, (writer.head, writer.node)
+    if len(heads) > HEADS_TOLD_MAX:
+        return {}
+    found = [name for name, tip in heads.items() if any(row.id == node for row in graph.path(tip))]
+    return {"heads": [name for name in found if not (unseen and (name, heads[name]) == here)]}
 
 
 def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:

@@ -100,28 +100,33 @@ def effect(writer: Writer, call: str, *, key: str | None = None, about: object =
     if writer.appender.pending is not None:
         yield from writer.appender.settle()
     number, found = yield from _look(writer, key)
-    begin = begin_id(number, key)
-    if found is not None and begin in writer.appender.found and not found.is_resolved:
-        writer.appender.found.discard(begin)  # this handle got no answer before, so the call was not made
-        return found
-    if found is not None and not found.is_resolved and writer.options.shared:
+    # This handle got no answer before, so the call was not made. Another writer may have found that out, too.
+    unmade = {begin_id(number, key)} & writer.appender.found
+    if found is not None and not found.is_resolved and writer.options.shared and not unmade:
         yield from writer.replica.catch_up()  # another writer may have ended it
+        yield from writer.position.ensure_context(blobs=True)
         number, found = yield from _look(writer, key)
 
     def begun() -> Steps[Recording]:
         number, found = yield from _look(writer, key)
-        if found is not None:
+        ended: list[Draft] = []
+        if found is not None and found.note in unmade and not found.is_resolved:
+            ended = [_end(NOT_MADE, number, found)]  # in one append, so no other writer can begin it in between
+            number += 1
+        elif found is not None:
             raise _MetError(found)
-        _require_few(writer)
+        else:
+            _require_few(writer)
         new = msgspec.structs.replace(draft, id=begin_id(number, key))
-        return (yield from plan(writer, [new], seen=writer.replica.known_view, here=True))
+        return (yield from plan(writer, [*ended, new], seen=writer.replica.known_view, here=True))
 
-    if found is None:
+    if found is None or unmade:
         try:
             yield from writer.appender.write(begun)
         except _MetError as met:
             found = met.found
         else:
+            writer.appender.found -= unmade
             return _unresolved(*_begun(writer, key))
     if not found.is_resolved:
         raise _unknown(found)
@@ -173,28 +178,29 @@ def end_effect(
     number, found = yield from _look(writer, key)
     if found is None and writer.options.shared:
         yield from writer.replica.catch_up()  # another writer may have begun it
+        yield from writer.position.ensure_context(blobs=True)
         number, found = yield from _look(writer, key)
     if found is None:
         if number > 1 and not made:
             return  # this outcome is recorded already
         raise _no_effect(key)
     kind, payload = (DONE, result) if error is None else (FAILED, error)
-    draft = Draft(
-        type="note",
-        kind=kind if made else NOT_MADE,
-        id=end_id(number, key),
-        target=found.node,
-        links=_links(begin_id(number, key)),
-        payload=payload,
-    )
     try:
-        yield from record(writer, [draft])
+        yield from record(writer, [_end(kind if made else NOT_MADE, number, found, payload)])
     except UsageError as refused:
-        if refused.kind != Kind.DUPLICATE_ID:
+        if refused.kind != Kind.DUPLICATE_ID or end_id(number, key) not in str(
+            refused
+        ):  # a buffered draft's id is taken
             raise
         raise UsageError(
             f"this effect ended otherwise. key={key!r}", kind=Kind.EFFECT, remedy="look at `find_effect`"
         ) from refused
+
+
+def _end(kind: str, number: int, effect: Effect, payload: object = None) -> Draft:
+    """The note with which an attempt ends."""
+    links, name = _links(effect.note), end_id(number, effect.key)
+    return Draft(type="note", kind=kind, id=name, target=effect.node, links=links, payload=payload)
 
 
 def unresolved_effects(reader: Readable) -> Steps[tuple[Effect, ...]]:
@@ -203,7 +209,7 @@ def unresolved_effects(reader: Readable) -> Steps[tuple[Effect, ...]]:
     Sends no request. After a kill, find out for each whether it was made, and call `end_effect`.
     """
     yield from ()
-    ended = {(draft.links or {}).get(LINK) for draft in reader.unrecorded if draft.kind in (DONE, FAILED, NOT_MADE)}
+    ended = _ended_soon(reader)
     return tuple(
         [
             _unresolved(begin, decoded(each))
@@ -211,6 +217,12 @@ def unresolved_effects(reader: Readable) -> Steps[tuple[Effect, ...]]:
             if begin not in ended
         ]
     )
+
+
+def _ended_soon(reader: Readable) -> set[str | None]:
+    """The notes with which effects began whose end waits to be recorded."""
+    ends = (draft for draft in reader.unrecorded if draft.kind in (DONE, FAILED, NOT_MADE))
+    return {(draft.links or {}).get(LINK) for draft in ends}
 
 
 def find_effect(reader: Readable, key: str) -> Steps[Effect | None]:
@@ -319,7 +331,7 @@ def _stored(about: object) -> object:
 
 
 def _require_few(writer: Writer) -> None:
-    if len(writer.replica.state.effects) >= UNRESOLVED_MAX:
+    if len(writer.replica.state.effects.keys() - _ended_soon(writer)) >= UNRESOLVED_MAX:
         raise UsageError(
             f"too many effects are unresolved: each resume reads them. max={UNRESOLVED_MAX}",
             kind=Kind.TOO_MANY_EFFECTS,

@@ -95,7 +95,7 @@ def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
     yield from loader.take_name()
     yield from writer.replica.catch_up()  # rule: fork-reads-last
     writer.replica.check()
-    yield from writer.position.ensure_context()
+    yield from writer.position.ensure_context(blobs=True)
     restored = yield from _restored(writer, node)
     places, ordinary = yield from writer.replica.ask(lambda look: _places(look, node, restored.context))
     if ordinary:
