@@ -10,8 +10,9 @@ from tests.session.faults import Unreliable, says, tail_write
 
 from treering import journal
 from treering.api.session import Session
-from treering.errors import NotFoundError, UnavailableError, UsageError
+from treering.errors import HeadMovedError, NotFoundError, UnavailableError, UsageError
 from treering.storage.faulty import Fault
+from treering.transcript.node import compaction, user
 
 ANSWER = {"role": "assistant", "content": "yes"}
 
@@ -374,4 +375,56 @@ def test_latest_is_right_behind_a_head_that_was_dropped() -> None:
     session.drop_head("main")
     session.seal()
     assert (store.view("s").head, store.view("s").state) == ("main-2", {"n": 5})
+    assert store.verify("s") == []
+
+
+@pytest.mark.parametrize("with_checkpoint", [False, True])
+def test_a_commit_without_an_answer_can_be_repeated_with_its_expectation(*, with_checkpoint: bool) -> None:
+    """What it expected was there when it was recorded; another writer's message is still refused."""
+    bucket = Unreliable()
+    session = bucket.store.session("s", shared=True)
+    before = session.commit(["one"], state={"n": 0})
+    wish: dict[str, Any] = {"expect": before.node}
+    wish |= {"expect_checkpoint": before.checkpoint} if with_checkpoint else {}
+    message = user("two", id="x")
+    bucket.fails(Fault.AFTER, lambda: session.commit([message], state={"n": 1}, **wish))
+    done = session.commit([message], state={"n": 1}, **wish)
+    assert (done.nodes, done.head, session.state, path(session)) == (("x",), "main", {"n": 1}, ["one", "two"])
+    others(bucket).append("theirs")
+    with pytest.raises(HeadMovedError):
+        session.commit(["three"], state={"n": 2}, expect="x")
+
+
+@pytest.mark.parametrize("options", [{"durability": "turn"}, {"first_write": "assistant"}])
+def test_a_turn_that_ends_behind_a_buffered_compaction_is_recorded(options: Any) -> None:
+    """As one that is recorded at once."""
+    shown = []
+    plain: dict[str, Any] = {}
+    for each in (plain, options):
+        store = Unreliable().store
+        session = store.session("s", **each)
+        node = session.append("a").node
+        session.checkout(None)
+        session.append("b")
+        session.compact("sum", kept=node)
+        session.commit(state={"n": 1})
+        session.append(ANSWER)
+        session.flush()
+        shown.append((says(session), says(store.view("s")), session.state, store.verify("s")))
+    assert shown[0] == shown[1]
+
+
+def test_what_changes_the_context_is_not_put_off() -> None:
+    """The context shows it at once, and an edited copy of that takes nothing back."""
+    store = Unreliable().store
+    session = store.session("s", durability="turn")
+    first, second = session.commit(["a", "b"]).nodes
+    session.append("c")
+    session.retract(first)
+    session.amend(second, {"role": "user", "content": "B"})
+    assert says(session) == ["B", "c"]
+    session.commit(context=session.recorded_context)
+    assert says(store.view("s")) == ["B", "c"]
+    session.append(compaction("sum"))
+    assert "sum" in str(says(session)[0])
     assert store.verify("s") == []

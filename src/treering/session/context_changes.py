@@ -147,7 +147,11 @@ def rebuilt(writer: Writer, recording: Recording, *, as_it_is: bool = False) -> 
     """
     index = yield from writer.replica.index()
     new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
-    path = [*index.graph.path(writer.position.node), *(row for row in new if row.head == recording.head)]
+    rows, below, node = {row.id: row for row in new}, list[Skeleton](), recording.node
+    while node is not None and node in rows:
+        below.append(rows[node])
+        node = rows[node].parent
+    path = [*index.graph.path(node), *reversed(below)]
     context = yield from writer.content.edited(writer.replica.policy.build(path, _Recorded(index.graph, new)))
     old = context.with_items([item for item in context.items if item.node in index.graph])
     lines = yield from writer.content.context_lines(old)

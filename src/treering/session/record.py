@@ -16,13 +16,13 @@ from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Record, Skeleton, decode_record
 from treering.kinds import Kind
 from treering.session.appender import Buffered, BufferedCall
-from treering.session.context_changes import chosen_context, compacted, in_order, node_of
+from treering.session.context_changes import chosen_context, compacted, in_order, node_of, rebuilt
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.position import ANYWHERE, Wish
 from treering.session.recording import Change, Recording, encode_state_values, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
-from treering.transcript.node import Draft
+from treering.transcript.node import HERE, Draft
 
 if TYPE_CHECKING:
     from treering.journal.view import View
@@ -77,6 +77,8 @@ def record(
         yield from writer.appender.settle()
     known = yield from _known(writer, drafts, new_ids=new_ids)
     seen = writer.replica.known_view
+    if wish is not ANYWHERE and writer.appender.found:
+        wish = _fulfilled(writer, drafts, wish)
     if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # buffered drafts come first, at the current position
     elif allowed is None and writer.appender.holds_back(drafts, ends_turn=changed is not None):
@@ -98,6 +100,16 @@ def record(
     head = heads.get(last, "") if not last or last in heads else (yield from head_of(writer, last))
     checkpoint = done.made.id if done.made else None
     return Appended(nodes=tuple(done.ids), head=head or done.head, checkpoint=checkpoint)
+
+
+def _fulfilled(writer: Writer, drafts: Sequence[Draft], wish: Wish) -> Wish:
+    """What is left of a wish if the same call had no answer before, and was recorded: its place is where that is."""
+    found, last = writer.appender.found, drafts[-1].id if drafts else None
+    if last is None or last != writer.position.node or any(draft.id not in found for draft in drafts):
+        return wish
+    made = writer.position.checkpoint_id in found
+    expected = HERE if made else wish.expect_checkpoint
+    return msgspec.structs.replace(wish, expect=HERE, expect_checkpoint=expected)
 
 
 def _if_allowed(allowed: Callable[[], Steps[None]], plan: Callable[[], Steps[Recording]]) -> Steps[Recording]:
@@ -233,7 +245,7 @@ def plan(  # noqa: PLR0913  # what one call records; most by keyword
         recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
     recording.buffered = buffered
     if due:
-        _take_up(recording, due)
+        yield from _take_up(writer, recording, due)
     for draft in drafts:
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
@@ -245,13 +257,15 @@ def plan(  # noqa: PLR0913  # what one call records; most by keyword
     return recording
 
 
-def _take_up(recording: Recording, buffered: Sequence[Buffered]) -> None:
+def _take_up(writer: Writer, recording: Recording, buffered: Sequence[Buffered]) -> Steps[None]:
     """Record buffered drafts and calls, in their order."""
     for each in buffered:
         if each.call is None:
             recording.draft(each.draft)
-        else:
-            each.call.perform(recording)
+            continue
+        if recording.compacts and recording.context is None:  # a turn that ends behind a compaction
+            recording.context = yield from rebuilt(writer, recording)
+        each.call.perform(recording)
 
 
 def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
