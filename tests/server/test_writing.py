@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.server.clients import client, messages
+from tests.session.faults import Unreliable
 
 import treering
+from treering.api.async_store import AsyncStore
+from treering.storage.faulty import Fault
 
 KEY = {"idempotency-key": "request-1"}
 FORMATS = ("ui", "assistant-ui", "anthropic", "openai")
@@ -34,6 +37,21 @@ def test_a_session_is_created_once(tmp_path: Path) -> None:
         other = api.post("sessions", json={"id": first.json()["info"]["id"]})
         assert (other.status_code, other.json()["error"]["kind"]) == (409, "exists")
     assert len(api.get("sessions").json()["rows"]) == 3
+
+
+def test_a_session_whose_creation_had_no_answer_is_created_by_the_next_request() -> None:
+    """Though its card is there already: nothing is recorded in it."""
+    for fault in (Fault.BEFORE, Fault.AFTER, Fault.LATE):
+        for after in range(12):
+            bucket = Unreliable()
+            bucket.plan.arm(fault, after=after)
+            api = client(AsyncStore(bucket.store.place))
+            first = api.post("sessions", json={"title": "T"}, headers=KEY)
+            bucket.plan.disarm()
+            bucket.settle()
+            again = [api.post("sessions", json={"title": "T"}, headers=KEY) for _ in range(2)]
+            assert [each.status_code for each in again] == [201, 201], (first.status_code, fault, after)
+            assert bucket.sound.view(again[0].json()["info"]["id"]).stored().records == 1
 
 
 def test_messages_are_appended_once(api: TestClient, folder: Path) -> None:

@@ -49,7 +49,9 @@ async def create(call: Call, body: CreateBody) -> SessionCard:
     begun, *more = drafts_of(call, body.messages) or [Draft(type="note", kind=CREATED, id=first)]
     begun = msgspec.structs.replace(begun, brief=marks_of(call, body) or None)
     async with call.store.session(name, title=body.title, project=body.project, cwd=body.cwd) as session:
-        if session.is_new:
+        info = session.info
+        if session.is_new or not (info.nodes or info.checkpoints or await session.notes()):
+            # Also if a request without an answer got as far as the card, whoever sent it.
             await session.append(begun, *more, new_ids=True)
         elif request_key(call) is None or (made := await recorded(session, begun)) is None:
             raise _exists(name)

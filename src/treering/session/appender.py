@@ -188,9 +188,8 @@ class Appender:
                 if moves and self._position.head != planned.head:  # a refresh moved the handle
                     self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, planned, moves=moves, epoch=pending.view.epoch)
-        yield from self._position.ensure_context(
-            blobs=True
-        )  # the caller may only read; an earlier call may not have come so far
+        # The caller may only read; and an earlier call may not have come so far.
+        yield from self._position.ensure_context(blobs=True)
 
     def _goes_along(self, pending: Pending) -> bool:
         """Whether the handle goes where an append without an answer put it: a refresh may have moved it since."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from tests.integrations.claude.conftest import S3_WHOLE, opened
 from tests.integrations.claude.scribe import PROJECT, Scribe, key_of
 from tests.session.backends import Backend
+from tests.session.faults import Unreliable
 
+from treering.errors import UnavailableError
 from treering.integrations.claude import TreeringSessionStore
+from treering.storage.faulty import Fault
 
 
 @pytest.mark.parametrize("kind", ["memory", "local", S3_WHOLE])
@@ -204,3 +208,29 @@ async def test_use_in_several_event_loops(near: Backend) -> None:
     for text in ("one", "two"):
         await asyncio.to_thread(in_a_loop_of_its_own, text)
     assert await store.load(scribe.key) == scribe.entries
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+async def test_a_deletion_that_was_interrupted_is_finished_by_the_next(fault: Fault) -> None:
+    """Whichever request of it had no answer: nothing stays of a subagent, although it counts as deleted."""
+    entries = Scribe().turn("first")
+    for after in range(100):
+        bucket = Unreliable()
+        store = TreeringSessionStore(bucket.sound)
+        for key in (key_of("s"), key_of("s", "subagents/agent-a"), key_of("s", "subagents/agent-b")):
+            await store.append(key, entries)
+        await store.close()
+        place = bucket.sound.namespace(PROJECT)
+        for row in list(place.each_session()):
+            with place.session(row.id, shared=True) as session:
+                session.seal()
+        bucket.plan.arm(fault, after=after)
+        with suppress(UnavailableError):
+            await TreeringSessionStore(bucket.store).delete(key_of("s"))
+        came = not bucket.plan.pending
+        bucket.plan.disarm()
+        await TreeringSessionStore(bucket.store).delete(key_of("s"))
+        assert [key for key in bucket.memory.snapshot() if "/segments/" in key] == [], after
+        if not came:
+            return
+    raise AssertionError("a deletion without end")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from strands.types.exceptions import SessionException
 from tests.integrations.strands.agents import agent_on, managed, manager_of, said
 from tests.integrations.strands.fake_model import FakeModel
 from tests.session.backends import Backend, backend_of, memory_backend
+from tests.session.faults import Unreliable
 
-from treering import ConflictError, SessionHeldError
+from treering import ConflictError, SessionHeldError, UnavailableError
 from treering.integrations.strands import TreeringSessionManager
+from treering.storage.faulty import Fault
 
 
 def test_two_agents_of_one_id_are_refused(backend: Backend) -> None:
@@ -173,3 +176,26 @@ def test_a_closed_manager_says_so(backend: Backend) -> None:
     with pytest.raises(SessionException, match="not attached"):
         agent("b")
     assert said(agent_on(backend).messages) == ["a", "done"]
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+def test_a_deletion_that_was_interrupted_is_finished_by_the_next(fault: Fault) -> None:
+    """Whichever request of it had no answer: nothing of a sealed session stays, also of one that counts as deleted."""
+    for after in range(100):
+        bucket = Unreliable()
+        for name in ("s", "s/critic", "s2"):
+            with bucket.sound.session(name) as session:
+                session.append("secret")
+                session.seal()
+        bucket.plan.arm(fault, after=after)
+        with suppress(UnavailableError):
+            TreeringSessionManager(bucket.store, "s").delete_session()
+        came = not bucket.plan.pending
+        bucket.plan.disarm()
+        TreeringSessionManager(bucket.store, "s").delete_session()
+        left = [key for key in bucket.memory.snapshot() if "/segments/" in key]
+        assert len(left) == 1, after
+        assert left[0].startswith("sessions/s2/")
+        if not came:
+            return
+    raise AssertionError("a deletion without end")

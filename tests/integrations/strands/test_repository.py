@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.integrations.strands.fake_model import Call, Calls, FakeModel, Redact
 from tests.servers import S3Server
 from tests.session.at_rest import holding
 from tests.session.backends import Backend, backend_of
+from tests.session.faults import Unreliable
 from tests.storage.processes import finish, start
 
 import treering
@@ -483,3 +485,37 @@ def test_a_part_that_was_erased_is_told(kept: TreeringSessionRepository, place: 
     found = kept.read_agent("s", "a")
     assert found is not None
     assert found.state == agent_of().state
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+def test_what_was_interrupted_is_made_or_deleted_by_the_next_call(fault: Fault) -> None:
+    """A session or an agent of which only the card was written counts as absent, and a deletion is finished."""
+    for after in range(100):
+        bucket = Unreliable()
+        bucket.plan.arm(fault, after=after)
+        with contextlib.suppress(SessionException):
+            RepositorySessionManager("s", TreeringSessionRepository(bucket.store))
+        made = not bucket.plan.pending
+        bucket.plan.arm(fault, after=after)
+        with contextlib.suppress(SessionException):
+            manager = RepositorySessionManager("s", TreeringSessionRepository(bucket.store))
+            Agent(model=FakeModel(["x"]), session_manager=manager, callback_handler=None)
+        bucket.plan.disarm()
+        bucket.settle()
+        manager = RepositorySessionManager("s", TreeringSessionRepository(bucket.sound))
+        Agent(model=FakeModel(["x"]), session_manager=manager, callback_handler=None)("hi")
+        for row in bucket.sound.sessions().rows:
+            with bucket.sound.session(row.id, shared=True) as session:
+                session.seal()
+        bucket.plan.arm(fault, after=after)
+        with contextlib.suppress(SessionException):
+            TreeringSessionRepository(bucket.store).delete_session("s")
+        deleted = not bucket.plan.pending
+        bucket.plan.disarm()
+        bucket.settle()
+        with contextlib.suppress(SessionException):  # it does not exist any more
+            TreeringSessionRepository(bucket.store).delete_session("s")
+        assert [key for key in bucket.memory.snapshot() if "/segments/" in key] == [], after
+        if not (made or deleted):
+            return
+    raise AssertionError("a call without end")

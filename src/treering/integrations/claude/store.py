@@ -38,9 +38,10 @@ from treering.format.values import Fields, fields_of
 from treering.ids import now_ms
 from treering.integrations.claude import catalogue
 from treering.integrations.claude.loading import load
-from treering.integrations.claude.names import Address, address_of
+from treering.integrations.claude.names import Address, address_of, parse_name
 from treering.integrations.claude.recorded import Entry
 from treering.integrations.claude.transcript import Transcript
+from treering.integrations.deleting import names_beginning
 from treering.integrations.opened import room
 from treering.programs.claude.read import NAME
 from treering.session.options import Options
@@ -112,7 +113,7 @@ class TreeringSessionStore(SessionStore):
     async def delete(self, key: SessionKey) -> None:
         """Delete a conversation with its subagents, or one subagent's transcript, if it exists."""
         address = address_of(key)
-        below = [] if address.subpath else await self._in_thread(partial(self._below, address))
+        below = [] if address.subpath else await self._in_thread(partial(self._ever_below, address))
         for each in [*below, address]:  # the conversation last, so that an interrupted deletion can be repeated
             await self._in_turn(each, partial(self._delete, each))
 
@@ -250,6 +251,11 @@ class TreeringSessionStore(SessionStore):
 
     def _below(self, address: Address) -> list[Address]:
         return [row.address for row in self._listed(address.project, address.session)]
+
+    def _ever_below(self, address: Address) -> list[Address]:
+        """The transcripts of subagents, deleted ones as well: an earlier deletion may have been interrupted."""
+        names = names_beginning(self._place.namespace(address.project), f"{address.name}/")
+        return [parse_name(address.project, name) for name in names]
 
     def _delete(self, address: Address) -> None:
         with self._mutex:

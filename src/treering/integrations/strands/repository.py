@@ -28,7 +28,8 @@ from treering.format.erasure import Erased
 from treering.format.nesting import fold
 from treering.ids import time_text
 from treering.integrations.closable import Closable
-from treering.integrations.strands.names import EXTRA, require_session_id
+from treering.integrations.deleting import names_beginning
+from treering.integrations.strands.names import EXTRA, belongs_to, require_session_id
 from treering.journal.register import ATTEMPTS_MAX
 from treering.session.index import Index
 from treering.session.reader import Reader
@@ -99,7 +100,7 @@ class TreeringSessionRepository(Closable, SessionRepository):
         name = require_session_id(session.session_id)
         if self._look(name) is None:
             with self._store.session(name, extra={EXTRA: _MARK}) as new:
-                if new.checkpoint_id is None and new.node is None:
+                if _is_empty(new):
                     facts = session.to_dict() | {"session_type": SessionType(session.session_type).value}
                     new.commit(state={"session": facts})
                     return session
@@ -121,7 +122,11 @@ class TreeringSessionRepository(Closable, SessionRepository):
         Raises:
             SessionException: It does not exist, or another process holds its lock.
         """
-        links = self._session(require_session_id(session_id), look=True).notes("link")
+        ended = names_beginning(self._store.place, require_session_id(session_id))
+        for each in ended:
+            if belongs_to(session_id, each) and self._look(each) is None:
+                self._store.delete(each)  # it was deleted before, perhaps not to the end
+        links = self._session(session_id, look=True).notes("link")
         agents = sorted({str(link.brief["child"]) for link in links})
         for each in (*agents, session_id):
             self._let_go(each)
@@ -143,8 +148,13 @@ class TreeringSessionRepository(Closable, SessionRepository):
         name = _agent_name(session_id, session_agent.agent_id)
         if self._look(name) is not None:
             raise SessionException(f"agent exists already. agent_id={session_agent.agent_id!r}")
-        with self._store.spawn(session, name, task=session_agent.agent_id) as new:
-            _record(new, session_agent, session_agent.created_at)
+        try:
+            new = self._store.spawn(session, name, task=session_agent.agent_id)
+        except ConflictError:  # a call without an answer got as far as its card
+            new = self._store.session(name, create=False)
+        with new:
+            if _is_empty(new):
+                _record(new, session_agent, session_agent.created_at)
 
     @_guarded
     def read_agent(self, session_id: str, agent_id: str, **_: Any) -> SessionAgent | None:
@@ -309,6 +319,9 @@ class TreeringSessionRepository(Closable, SessionRepository):
                 return None
             if len(self._open) > OPEN_MAX:
                 self._let_go(next(iter(self._open)))
+        if _is_empty(self._open[name]):
+            self._let_go(name)
+            return None
         self._open.move_to_end(name)
         return self._open[name]
 
@@ -326,6 +339,11 @@ class TreeringSessionRepository(Closable, SessionRepository):
     def close(self) -> None:
         """Bring the lists of sessions up to date. The repository can be used again."""
         self.let_go()
+
+
+def _is_empty(session: OpenSession) -> bool:
+    """Whether nothing is recorded in a session, as if its creation was interrupted: it can be created then."""
+    return session.checkpoint_id is None and session.node is None
 
 
 def _agent_name(session_id: str, agent_id: str) -> str:

@@ -43,6 +43,7 @@ from strands.types.exceptions import SessionException
 
 from treering import CheckpointInfo, OpenOptions, Session, Store, View
 from treering.integrations.closable import Closable
+from treering.integrations.deleting import names_beginning
 from treering.integrations.strands.agent_state import (
     NO_STASH,
     SCHEMA,
@@ -330,11 +331,11 @@ class TreeringSessionManager(Closable, SessionManager[LocalAgent]):
     # the whole session
 
     def delete_session(self) -> None:
-        """Delete all sessions with this session id. Its agents cannot continue."""
+        """Delete all sessions with this session id. Its agents cannot continue. Call again if this had no answer."""
         self.close()
-        for row in list(self._store.each_session(begins=self.session_id)):
-            if belongs_to(self.session_id, row.id):
-                self._store.delete(row.id)
+        for name in names_beginning(self._store.place, self.session_id):
+            if belongs_to(self.session_id, name):
+                self._store.delete(name)
 
     def close(self) -> None:
         """Close the sessions of all agents, so that resuming each takes two reads."""
