@@ -19,7 +19,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
-from tests.session.faults import OneFault
+from tests.session.faults import OneFault, Unreliable, tail_write
 from tests.storage.processes import start
 
 import treering
@@ -470,3 +470,22 @@ async def test_a_copied_session_is_the_other_users(backend: Backend, user: str) 
     found = await service.get_session(app_name="shop", user_id=user, session_id="copied")
     assert found is not None
     assert found.user_id == user
+
+
+async def test_an_event_that_a_reload_showed_is_not_recorded_once_more() -> None:
+    """It was recorded without an answer, and another process's event came behind it."""
+    bucket = Unreliable()
+    first, second = TreeringSessionService(bucket.store), TreeringSessionService(bucket.sound)
+    await new(first, state={"n": 0})
+    session, event = await got(first), said("mine", {"n": 1}, id="e1")
+    bucket.plan.arm(Fault.AFTER, tail_write)
+    with pytest.raises(UnavailableError):
+        await first.append_event(session, event)
+    await second.append_event(await got(second), said("other", {"n": 2}))
+    with pytest.raises(StaleSessionError):
+        await first.append_event(session, event)
+    session = await got(first)
+    assert texts(session) == ["mine", "other"]
+    await first.append_event(session, event)
+    there = await got(second)
+    assert (texts(there), there.state) == (["mine", "other"], {"n": 2})

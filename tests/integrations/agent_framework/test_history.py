@@ -11,7 +11,7 @@ from agent_framework import Agent, AgentSession, Content, Message, tool
 from tests.integrations.agent_framework.stand_in import StandIn, called, said
 from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
-from tests.session.faults import Outage
+from tests.session.faults import Outage, Unreliable, tail_write
 from tests.storage.processes import start
 
 import treering
@@ -193,3 +193,27 @@ async def test_what_was_erased_is_not_recorded_again(backend: Backend) -> None:
         session.erase(session.path()[0])
     await provider.save_messages("talk", [*messages, Message("user", ["more"], message_id="3")])
     assert await texts(provider) == ["[erased]", "ok", "more"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+async def test_a_repeated_save_records_nothing_once_more(fault: Fault, *, named: bool) -> None:
+    """Behind a lost answer, and another process's message: by the same provider, and with ids by any."""
+    bucket = Unreliable()
+    first, second = TreeringHistoryProvider(bucket.store), TreeringHistoryProvider(bucket.sound)
+    before, after = (
+        [Message("user", [text], message_id=text if named else None) for text in told]
+        for told in (["zero", "one"], ["two", "three"])
+    )
+    await first.save_messages("talk", before)
+    bucket.plan.arm(fault, tail_write)
+    with pytest.raises(UnavailableError):
+        await first.save_messages("talk", after)
+    await second.save_messages("talk", user("other"))
+    await first.save_messages("talk", after)
+    if named:
+        await TreeringHistoryProvider(bucket.sound).save_messages("talk", after)
+    assert sorted(await texts(second)) == ["one", "other", "three", "two", "zero"]
+    await first.save_messages("talk", user("again"))
+    await first.save_messages("talk", user("again"))
+    assert (await texts(second))[-2:] == ["again", "again"]

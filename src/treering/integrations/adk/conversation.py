@@ -9,7 +9,7 @@ Rule 3: an event is refused unless its caller has seen the newest event of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -33,6 +33,10 @@ class Read(NamedTuple):
     state: Mapping[str, Any]
     """The session's own state, without that of the app and the user."""
     owed: Owed | None
+
+
+BESIDE_MAX: Final = 8
+"""An event that comes again counts as recorded if so many events of others followed it, and itself."""
 
 
 class Newest(NamedTuple):
@@ -155,6 +159,8 @@ class Conversation(SharedSession):
                 "The session has been modified in storage since it was loaded. Please reload the session before"
                 " appending more events."
             )
+        if event.payload in self._payloads(BESIDE_MAX):  # recorded without an answer, before the caller read it
+            return recording
         place = self._place_of(event.rewinds_before)
         if place is not None:
             first = self.writer.replica.state.context.items[place].node

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from treering.format import values
 from treering.integrations.shared import SharedSession
@@ -23,6 +23,9 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 Payload = dict[str, Any]
+
+BESIDE_MAX: Final = 16
+"""How many messages of other writers may have come behind messages that are recorded once more."""
 
 
 def payload_of(message: Mapping[str, Any]) -> Payload:
@@ -47,6 +50,9 @@ def message_in(payload: Mapping[str, Any]) -> dict[str, Any]:
 class History(SharedSession):
     """Reads and records the messages of one session."""
 
+    _tried: tuple[list[Payload], str] | None = None
+    """The messages that the last call tried to record, and the id of the first record; None if that had an answer."""
+
     def messages(self) -> Steps[list[Payload]]:
         """Read the history, the oldest message first."""
         if not (yield from self.look()):
@@ -57,7 +63,11 @@ class History(SharedSession):
     def add(self, new: Sequence[Payload]) -> Steps[None]:
         """Record messages at the end; they are durable when this returns."""
         yield from self._be_ready()
+        tried, self._tried = self._tried, None
+        if tried is not None and tried[0] == list(new) and tried[1] in self.writer.appender.found:
+            return  # the same call had no answer before
         yield from self.writer.appender.write(partial(self._plan, new))
+        self._tried = None
         yield from self._tidy()
 
     def _plan(self, new: Sequence[Payload]) -> Steps[Recording]:
@@ -67,12 +77,22 @@ class History(SharedSession):
             yield from self.writer.blobs.fetch_shown()
             shown, erased = self._items(), self.writer.replica.burials.names
             known = repeated([each.message for each in shown], [each.node in erased for each in shown], new)
+        there = self._newest(len(new) + BESIDE_MAX) if any(each.get("message_id") for each in new[known:]) else []
         for payload in new[known:]:
+            if payload.get("message_id") and payload in there:
+                continue  # an earlier call, perhaps of another process, recorded it, and had no answer
             role = payload.get("role")
             recording.draft(Draft(role=role if isinstance(role, str) else "", payload=payload))
         if recording.records:
+            self._tried = list(new), recording.records[0].id
             recording.end(None)
         return recording
+
+    def _newest(self, count: int) -> list[Payload]:
+        """The newest messages, as they are shown."""
+        state = self.writer.replica.state
+        context = state.context.with_items(state.context.items[-count:])
+        return [each.message for each in self.writer.content.messages(context, state.lines)]
 
     def _items(self) -> list[ContextItem]:
         return [each for each in recorded(self.writer) if isinstance(each.message, dict)]
