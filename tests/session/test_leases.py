@@ -18,6 +18,7 @@ import pytest
 from tests.drivers import PassingDriver
 from tests.servers import S3Server
 from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
+from tests.session.faults import Unreliable
 from tests.storage.processes import start
 
 import treering
@@ -35,6 +36,7 @@ from treering.errors import (
 )
 from treering.format.register import TailHeader, decode_tail
 from treering.journal.lease import SEEN_MAX, FailureDetector
+from treering.storage.faulty import Fault
 from treering.storage.requests import Answer, Batch, Driver, Hold, Put
 from treering.store.place import Place
 
@@ -732,3 +734,15 @@ class Counting(PassingDriver):
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         self.count += 1
         return self.inner.execute(batch)
+
+
+@pytest.mark.parametrize("end", ["release", "close"])
+def test_a_lease_whose_claim_had_no_answer_is_given_back(end: str) -> None:
+    """It was taken, so otherwise no other worker would get it until its time is over."""
+    bucket = Unreliable()
+    session = bucket.store.session("s")
+    session.append("one")
+    bucket.fails(Fault.AFTER, lambda: session.claim(ttl=3600))
+    assert bucket.sound.view("s").lease is not None
+    getattr(session, end)()
+    assert bucket.sound.view("s").lease is None

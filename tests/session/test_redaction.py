@@ -365,3 +365,21 @@ def test_patterns_of_ones_own() -> None:
     for wrong in ("(", "red"):
         with pytest.raises(UsageError):
             treering.redact_patterns([wrong])
+
+
+def test_a_buffered_state_is_redacted_or_refused_at_once() -> None:
+    """As a message is; else each later answer would fail, with which it is recorded."""
+
+    def redact_word(text: str) -> str:
+        if "boom" in text:
+            raise ValueError(text)
+        return text.replace("swordfish", "[gone]")
+
+    store = Store(Place(MemoryDriver(), redaction=Redaction(redact_word)))
+    session = store.session("s", first_write="assistant")
+    session.commit([{"role": "user", "content": "swordfish"}], state={"k": "swordfish"})
+    assert session.state == {"k": "[gone]"}
+    with pytest.raises(UsageError, match="state"):
+        session.commit(["hi"], state={"k": "boom"})
+    session.append({"role": "assistant", "content": "yes"})
+    assert store.view("s").state == session.state == {"k": "[gone]"}

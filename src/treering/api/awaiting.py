@@ -206,7 +206,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
             UnavailableError: The store did not answer; the lease ends by itself after its time.
         """
         try:
-            if not self._closed and self.lease is not None:
+            if not self._closed and self._may_have_lease:
                 await self.perform(verbs.leasing.release)
         finally:
             async with self._lock:

@@ -142,7 +142,7 @@ class BlockingWriting(BlockingSession[Writer]):
             UnavailableError: The store did not answer; the lease ends by itself after its time.
         """
         try:
-            if not self._closed and self.lease is not None:
+            if not self._closed and self._may_have_lease:
                 self.perform(verbs.leasing.release)
         finally:
             with self._lock:

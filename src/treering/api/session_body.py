@@ -194,6 +194,11 @@ class SessionProperties(Generic[R]):
         return session.lease.lease_of(self._reader.replica)
 
     @property
+    def _may_have_lease(self) -> bool:
+        """Whether some worker has the lease, or a claim by this handle had no answer."""
+        return self._reader.replica.claims or self.lease is not None
+
+    @property
     def checkpoint_id(self) -> str | None:
         """The checkpoint that this handle stands on: the newest of its head, without later ones of other writers."""
         newest = self._reader.checkpoint
@@ -298,5 +303,5 @@ def close(writer: Writer) -> Steps[None]:
     except TreeringError:
         yield from verbs.leasing.give_back(writer)
         raise
-    if writer.replica.known_view is not None and writer.replica.view.lease.by:
+    if writer.replica.claims or (writer.replica.known_view is not None and writer.replica.view.lease.by):
         yield from verbs.leasing.give_back(writer)

@@ -19,7 +19,7 @@ from treering.session.appender import Buffered, BufferedCall
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of, rebuilt
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.position import ANYWHERE, Wish
-from treering.session.recording import Change, Recording, encode_state_values, require_storable
+from treering.session.recording import Change, Recording, encode_state_values, redacted, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Draft
@@ -133,6 +133,7 @@ def _held_back(
     """
     if writer.options.redaction is not None:
         drafts = [writer.options.redaction.draft(draft) for draft in drafts]
+        changed = redacted(changed, writer.options.redaction) if changed is not None else None
     require_storable(drafts)
     drafts = [_kept(draft) for draft in drafts]
     if here:

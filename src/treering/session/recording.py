@@ -215,7 +215,7 @@ class Recording:
         if self.begins_head:
             self.move("branch", self.head, self.node, {"current": False})
         if self.writer.options.redaction is not None:
-            change = _redacted(change, self.writer.options.redaction)
+            change = redacted(change, self.writer.options.redaction)
         parent = self.checkpoint
         state = dict(parent.state) if parent else {}
         manager = parent.manager if parent else None
@@ -291,7 +291,12 @@ def _takes_back(edit: Record) -> bool:
     return edit.brief is not EMPTY and read_brief(skeleton_of_record(edit, 0)).get("undo") is True
 
 
-def _redacted(change: Change, redaction: Redaction) -> Change:
+def redacted(change: Change, redaction: Redaction) -> Change:
+    """Return a change as it is recorded.
+
+    Raises:
+        UsageError: The redaction refuses a value.
+    """
     return msgspec.structs.replace(
         change,
         state={key: redaction.value(value, f"state[{key!r}]") for key, value in change.state.items()},

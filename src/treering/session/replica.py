@@ -126,6 +126,8 @@ class Replica:
         self.stopped: ConflictError | None = None
         self.claim: Claim | None = None
         """The lease that this handle took and did not release; another worker may have taken it since."""
+        self.claims = False
+        """Whether a claim of the lease was sent and had no answer: the handle may have it."""
         self.has_unread_blobs = False
         """Whether records of other writers, read since the context was last complete, may show blobs."""
         self.is_sound = False

@@ -106,6 +106,9 @@ def release(writer: Writer) -> Steps[None]:
 
     A handle that lost it stops: its next call that records anything raises `LeaseLostError`.
     """
+    if writer.replica.claims:  # it had no answer, and may have been recorded
+        yield from writer.replica.catch_up()
+        writer.replica.claims = False
     number = _last_number(writer)
     if not number:
         return
@@ -145,15 +148,21 @@ def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) 
     while attempts.another():
         yield from _begin(writer)
         began = uptime()
-        view = yield from journal.lease.take(
-            writer.replica.view,
-            by=writer.replica.nonce,
-            holder=writer.holder(),
-            ttl_ms=ttl_ms,
-            nonce=new_nonce(),
-            detector=detector,
-            alone=writer.lock(),
-        )
+        writer.replica.claims = True
+        try:
+            view = yield from journal.lease.take(
+                writer.replica.view,
+                by=writer.replica.nonce,
+                holder=writer.holder(),
+                ttl_ms=ttl_ms,
+                nonce=new_nonce(),
+                detector=detector,
+                alone=writer.lock(),
+            )
+        except SessionHeldError:
+            writer.replica.claims = False
+            raise
+        writer.replica.claims = False
         if view is not None:
             writer.replica.note(view)
             writer.replica.claim = Claim(view.lease.number, ttl_ms, began)
