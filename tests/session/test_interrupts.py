@@ -94,7 +94,7 @@ def known_heap() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def ends() -> Iterator[None]:
+def ends(tmp_path: Path) -> Iterator[None]:  # its thousands of files are removed behind this
     """Stop a test that hangs."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
