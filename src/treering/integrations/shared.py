@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from treering.checkpoint.policies import DEFAULT_POLICY
 from treering.errors import TreeringError
@@ -31,6 +32,14 @@ class SharedSession:
         """The encoded values of the session's state, by key."""
         newest = self.writer.replica.state.checkpoint
         return newest.state if newest is not None else {}
+
+    def _payloads(self, newest: int | None) -> list[Any]:
+        """The messages of the context as they are shown, the oldest first: so many of the newest, or all."""
+        state = self.writer.replica.state
+        items = state.context.items
+        shown = items if newest is None else items[max(0, len(items) - newest) :]
+        found = self.writer.content.messages(state.context.with_items(shown), state.lines)
+        return [each.message for each in found]
 
     def look(self) -> Steps[bool]:
         """Read what other writers recorded; False if the session does not exist."""

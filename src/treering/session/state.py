@@ -287,8 +287,7 @@ class SessionState:
             else:
                 self.checkpoint = apply_body(parent, record, self.held_record)
         except (NotFoundError, CorruptError):
-            # A delta of a checkpoint not in memory, or a value in a record not in memory. The rebuild reads these
-            # records, and raises if they are damaged.
+            # A record is not in memory that it is a delta of, or takes a value from; the rebuild reads it, or raises.
             self.checkpoint, self.context_at = None, UNKNOWN
             return
         self.nodes_since = 0
@@ -342,7 +341,7 @@ class SessionState:
         if target is None:
             return
         if brief.get("undo"):
-            # Only the graph says what is shown again. What happens to be in memory must not count: folds differ in it.
+            # Only the graph says what is shown again: what happens to be in memory differs between folds.
             heads, shown = brief.get("heads"), target in self.context.nodes
             told = self.head in heads if isinstance(heads, list) else True
             if told and shown == (skeleton.kind == "amend"):  # rule: undone-is-unknown

@@ -15,7 +15,6 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 
-from treering.checkpoint.context import Context
 from treering.errors import SessionDeletedError
 from treering.integrations.adk.events import NewEvent, Scoped, rest_of, shared_by
 from treering.integrations.shared import SharedSession
@@ -192,13 +191,6 @@ class Conversation(SharedSession):
         updated = rest_of(payload).get("timestamp")
         node = items[-1].node
         return Newest(node, node, payload, float(updated) if isinstance(updated, int | float) else created)
-
-    def _payloads(self, newest: int | None) -> list[Any]:
-        state = self.writer.replica.state
-        items = state.context.items
-        shown = items if newest is None else items[max(0, len(items) - newest) :]
-        found = self.writer.content.messages(Context(shown, state.context.settings), state.lines)
-        return [each.message for each in found]
 
     def _missing(self) -> SessionNotFoundError:
         return SessionNotFoundError(f"Session {self.writer.keys.session} not found.")

@@ -77,7 +77,7 @@ class History(SharedSession):
             yield from self.writer.blobs.fetch_shown()
             shown, erased = self._items(), self.writer.replica.burials.names
             known = repeated([each.message for each in shown], [each.node in erased for each in shown], new)
-        there = self._newest(len(new) + BESIDE_MAX) if any(each.get("message_id") for each in new[known:]) else []
+        there = self._payloads(len(new) + BESIDE_MAX) if any(each.get("message_id") for each in new[known:]) else []
         for payload in new[known:]:
             if payload.get("message_id") and payload in there:
                 continue  # an earlier call, perhaps of another process, recorded it, and had no answer
@@ -87,12 +87,6 @@ class History(SharedSession):
             self._tried = list(new), recording.records[0].id
             recording.end(None)
         return recording
-
-    def _newest(self, count: int) -> list[Payload]:
-        """The newest messages, as they are shown."""
-        state = self.writer.replica.state
-        context = state.context.with_items(state.context.items[-count:])
-        return [each.message for each in self.writer.content.messages(context, state.lines)]
 
     def _items(self) -> list[ContextItem]:
         return [each for each in recorded(self.writer) if isinstance(each.message, dict)]

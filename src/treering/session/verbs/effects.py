@@ -188,9 +188,8 @@ def end_effect(
     try:
         yield from record(writer, [_end(kind if made else NOT_MADE, number, found, payload)])
     except UsageError as refused:
-        if refused.kind != Kind.DUPLICATE_ID or end_id(number, key) not in str(
-            refused
-        ):  # a buffered draft's id is taken
+        # The id that is taken may be that of a buffered draft.
+        if refused.kind != Kind.DUPLICATE_ID or end_id(number, key) not in str(refused):
             raise
         raise UsageError(
             f"this effect ended otherwise. key={key!r}", kind=Kind.EFFECT, remedy="look at `find_effect`"
