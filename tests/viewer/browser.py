@@ -43,6 +43,24 @@ def installed() -> tuple[str, str] | None:
     return (chromium, driver) if chromium and driver else None
 
 
+# One script looks for an element where a command for each would ask about it, which takes the browser far longer.
+SHOWN = """
+const shown = (each) => {
+  const {width, height} = each.getBoundingClientRect();
+  return width > 0 && height > 0 && each.checkVisibility({checkOpacity: true, checkVisibilityCSS: true});
+};
+const says = (each, text) => shown(each) && each.innerText.replaceAll("\\u00a0", " ").includes(text);
+const all = (css) => [...document.querySelectorAll(css)];
+"""
+SEE = f"{SHOWN} const [css, text] = arguments; return all(css).find((each) => says(each, text)) || null;"
+PRESS = f"""{SHOWN}
+const [css, text] = arguments;
+const found = all(css).find((each) => !each.disabled && (!text || says(each, text)));
+found?.click();
+return Boolean(found);
+"""
+
+
 class Browser:
     """What a user sees and does, by words on the page rather than by its insides."""
 
@@ -60,34 +78,21 @@ class Browser:
 
     def see(self, css: str, text: str = "") -> WebElement:
         """Wait for an element with a text, and return it."""
-        found: list[WebElement] = []
-
-        def look(_: object) -> bool:
-            found[:] = [each for each in self.all(css) if each.is_displayed() and text in each.text]
-            return bool(found)
-
-        self.until(look)
-        return found[0]
+        found: WebElement = self.until(lambda _: self.driver.execute_script(SEE, css, text))
+        return found
 
     def gone(self, css: str, text: str = "") -> None:
         """Wait until no such element is shown."""
-        self.until(lambda _: not any(each.is_displayed() and text in each.text for each in self.all(css)))
+        self.until(lambda _: self.driver.execute_script(SEE, css, text) is None)
 
-    def until(self, condition: Callable[[Any], object]) -> None:
-        """Wait for a condition; what is replaced meanwhile is looked for again."""
+    def until(self, condition: Callable[[Any], Any]) -> Any:
+        """Wait for a condition, and return what it returned; what is replaced meanwhile is looked for again."""
         ignored = (NoSuchElementException, StaleElementReferenceException)
-        WebDriverWait(self.driver, WAIT_SECONDS, 0.05, ignored).until(condition)
+        return WebDriverWait(self.driver, WAIT_SECONDS, 0.05, ignored).until(condition)
 
     def press(self, css: str, text: str = "") -> None:
         """Click on an element once it is there, as the script of the page sees it."""
-
-        def click(_: object) -> bool:
-            found = next((each for each in self.all(css) if text in each.text and each.is_enabled()), None)
-            if found is not None:
-                self.driver.execute_script("arguments[0].click()", found)
-            return found is not None
-
-        self.until(click)
+        self.until(lambda _: self.driver.execute_script(PRESS, css, text))
 
     def type(self, css: str, text: str) -> None:
         """Replace the text of a field."""

@@ -91,6 +91,7 @@ def test_arrows_lead_to_other_versions_and_back(browser: Browser, server: Servin
     browser.press("article.selected button[aria-label='Next version']")
     browser.see("article.selected .version", "3/3")
     browser.press("article.selected button[aria-label='Previous version']")
+    browser.see("article.selected .version", "2/3")
     browser.press("article.selected button[aria-label='Previous version']")
     browser.see("article.selected", "keep the API as it is")
     browser.see("article.message", "The page Rounding says it now.")
