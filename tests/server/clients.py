@@ -77,3 +77,13 @@ def serving(target: str | Path, *options: str, environment: dict[str, str] | Non
 def messages(*texts: str) -> list[dict[str, str]]:
     """Messages, by turns of the user and of the model."""
     return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
+def trip(store: treering.Store) -> None:
+    """Record the session `trip`: two answers to one question, on two heads, and a checkpoint."""
+    with store.session("trip", title="A trip", project="travel") as session:
+        session.append({"role": "user", "content": "where to?"})
+        session.commit([treering.assistant("to the sea")], state={"step": 1})
+        session.branch("mountains", node=session.path()[0])
+        session.commit([treering.assistant("to the mountains")], state={"step": 2})
+        session.switch("main")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.server.clients import client
+from tests.server.clients import client, trip
 from tests.servers import seaweedfs
 
 import treering
@@ -17,13 +17,7 @@ __all__ = ["seaweedfs"]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A store with the session `trip`: two answers to one question, on two heads, and a checkpoint."""
-    store = treering.open(tmp_path / "store")
-    with store.session("trip", title="A trip", project="travel") as session:
-        session.append({"role": "user", "content": "where to?"})
-        session.commit([treering.assistant("to the sea")], state={"step": 1})
-        session.branch("mountains", node=session.path()[0])
-        session.commit([treering.assistant("to the mountains")], state={"step": 2})
-        session.switch("main")
+    trip(treering.open(tmp_path / "store"))
     return tmp_path / "store"
 
 

@@ -241,6 +241,21 @@ def test_an_answer_of_a_dead_writer_is_kept_or_discarded(server: Serving, folder
     assert treering.open(folder).view("trip").get(kept[0]["nodes"][0]).brief["stream"] == "partial"
 
 
+def test_the_end_of_an_answer_can_be_sent_again(server: Serving) -> None:
+    """Discarding a stream, and keeping one of which nothing is stored, can be repeated by whoever has the key."""
+    with server.api as api:
+        paths = [begin(api), begin(api)]
+        for path in paths:
+            api.post(f"{path}/end", json={"outcome": "failed"})
+        discarded = [api.post(f"{paths[0]}/discard", headers={"idempotency-key": "d"}) for _ in range(2)]
+        assert [answer.status_code for answer in discarded] == [204, 204]
+        kept = [api.post(f"{paths[1]}/keep", headers={"idempotency-key": "k"}) for _ in range(2)]
+        assert [(answer.status_code, answer.json()["nodes"]) for answer in kept] == [(200, [])] * 2
+        for path, verb in zip(paths, ("discard", "keep"), strict=True):
+            unknown = api.post(f"{path}/{verb}")
+            assert (unknown.status_code, unknown.json()["error"]["kind"]) == (404, "stream")
+
+
 def test_thinking_and_calls_are_parts_of_an_answer(folder: Path) -> None:
     """Pieces of all kinds make the message that a model API would have given."""
     with client(folder) as api:

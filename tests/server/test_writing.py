@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.server.clients import client, messages
-from tests.session.faults import Unreliable
+from tests.server.clients import client, messages, trip
+from tests.session.faults import Meeting, Unreliable
 
 import treering
 from treering.api.async_store import AsyncStore
+from treering.api.store import Store
 from treering.storage.faulty import Fault
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Append, Put, Request
+from treering.store.place import Place
 
 KEY = {"idempotency-key": "request-1"}
 FORMATS = ("ui", "assistant-ui", "anthropic", "openai")
@@ -192,6 +197,94 @@ def test_every_write_can_be_sent_again(api: TestClient, folder: Path, verb: str)
     for again in (send(api), send(client(folder))):
         assert (again.status_code, again.json()) == (first.status_code, first.json())
     assert records(folder) == end
+
+
+@pytest.mark.parametrize("verb", sorted({*VERBS} - {"switch", "rewind", "fork"}))
+def test_of_two_runs_of_a_request_one_records(verb: str) -> None:
+    """A request is sent again while it still runs, at another worker: both runs get the answer, and one records.
+
+    What navigates says which head it moves and not what it expects there, so that each run of it moves the head.
+    """
+    after = 0
+    while _meets_itself(verb, after):
+        after += 1
+    assert after > 0
+
+
+def _meets_itself(verb: str, after: int) -> bool:
+    """Send a request, and again before one of its writes; return whether it has so many."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    method, path, body = _of(store.view("trip"))[verb]
+    answers: list[Any] = []
+    ends: list[tuple[int, Any]] = []
+
+    def send(to: TestClient) -> None:
+        answers.append(to.request(method, f"sessions/trip/{path}".rstrip("/"), json=body, headers=KEY))
+
+    def end() -> tuple[int, Any]:
+        view = store.view("trip")
+        return view.stored().records, dict(view.heads)
+
+    def run_whole() -> None:
+        send(other)
+        ends.append(end())
+
+    meeting.before(_write_after(after), run_whole)
+    send(worker)
+    for answer in answers:
+        assert answer.status_code in {200, 201}, answer.text
+        assert answer.json() == answers[0].json()
+    assert not ends or [end()] == ends
+    return bool(ends)
+
+
+@pytest.mark.parametrize("headers", [KEY, {}], ids=["with a key", "without"])
+def test_a_turn_ends_behind_what_others_were_first_to_record(headers: dict[str, str]) -> None:
+    """A commit that expects nothing is recorded, once, whatever is recorded meanwhile."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    other = client(AsyncStore(Place(meeting.inner)))
+    meeting.before(_write_after(0), lambda: other.post("sessions/trip/commit", json={"messages": ["theirs"]}))
+    body = {"messages": ["mine"], "state": {"step": 7}}
+    done = client(AsyncStore(Place(meeting))).post("sessions/trip/commit", json=body, headers=headers)
+    assert done.status_code == 200, done.text
+    view = store.view("trip")
+    said = [node.payload["content"] for node in view.each_node()]
+    assert [said.count(each) for each in ("mine", "theirs")] == [1, 1]
+    again = other.post("sessions/trip/commit", json=body, headers=KEY)
+    assert (again.json() == done.json()) == (headers == KEY)
+
+
+def _write_after(count: int) -> Callable[[Request], bool]:
+    """Choose the write behind so many others."""
+    left = iter([False] * count)
+    return lambda request: isinstance(request, Put | Append) and next(left, True)
+
+
+def test_a_request_that_is_sent_again_undoes_nothing(api: TestClient, folder: Path) -> None:
+    """Its first run was answered, and somebody else decided otherwise since: that stands."""
+    answer = treering.open(folder).view("trip").path()[-1]
+    requests: list[tuple[str, str, Any, Any]] = [
+        ("PATCH", "", {"title": "mine", "status": "done"}, {"title": "theirs", "status": "open"}),
+        ("POST", f"nodes/{answer}/label", {"label": "mine"}, {"label": "theirs"}),
+        ("POST", f"nodes/{answer}/label", {"label": None}, {"label": "theirs again"}),
+    ]
+    for at, (method, path, mine, theirs) in enumerate(requests):
+        sent = [{"idempotency-key": f"{name} {at}"} for name in ("mine", "theirs", "mine")]
+        for headers, body in zip(sent, (mine, theirs, mine), strict=True):
+            found = api.request(method, f"sessions/trip/{path}".rstrip("/"), json=body, headers=headers)
+            assert found.status_code == 200, found.text
+        view = treering.open(folder).view("trip")
+        assert (view.info.title, view.info.status) == ("theirs", "open")
+        assert view.labels().get(answer) == (None if at == 0 else theirs["label"])
+    for verb in ("retract", "unretract", "retract"):
+        headers = {"idempotency-key": "hide"} if verb == "retract" else {}
+        assert api.post(f"sessions/trip/nodes/{answer}/{verb}", headers=headers).status_code == 200
+    assert not treering.open(folder).view("trip").get(answer).retracted
 
 
 def test_an_edit_is_a_sibling(api: TestClient, folder: Path) -> None:

@@ -17,7 +17,7 @@ from treering.server.keys import key_of
 from treering.server.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, VIEWERS_MAX
 from treering.server.reading import card_of
 from treering.server.route import Query
-from treering.server.writing import Body, Messages, Name, drafts_of, key_is_used, marks_of, recorded, require_same
+from treering.server.writing import Body, Messages, Name, drafts_of, key_is_used, marks_of, once, recorded, require_same
 from treering.storage.requests import ABSENT, Steps, Version
 from treering.storage.run import arun
 from treering.store.parcels import delete_parcel, get_parcel, put_parcel
@@ -80,8 +80,16 @@ async def fork(call: Call, body: ForkBody) -> SessionCard:
     """Make a new session from the path to a node, and return its card."""
     name = body.id or ids_of(call, 1)[0]
     async with opened(call) as there:
-        if request_key(call) is None or not await _is_made(call, name, there.session.id, body):
+        parent = there.session.id
+
+        async def look() -> bool | None:
+            return (request_key(call) is not None and await _is_made(call, name, parent, body)) or None
+
+        async def act() -> bool:
             await there.writable().fork(name, node=body.node, title=body.title)
+            return True
+
+        await once(call, there.session, look, act)
     namespace = call.name("key").rpartition("~")
     call.request.path_params["key"] = f"{namespace[0]}{namespace[1]}{key_of((), name)}"
     return await card_of(call)

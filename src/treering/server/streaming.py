@@ -31,9 +31,9 @@ from treering.server.events import message_of, stream_of
 from treering.server.limits import STREAM_IDLE_SECONDS, STREAM_POLL_SECONDS, STREAMS_MAX
 from treering.server.route import Query
 from treering.server.views import place_of
-from treering.server.writing import Body, Name, holds
+from treering.server.writing import Body, Name, holds, once
 from treering.session.record import Appended
-from treering.session.streams import OpenStream, Piece, PieceKind
+from treering.session.streams import END, OpenStream, Piece, PieceKind, StreamStatus
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
@@ -352,14 +352,37 @@ async def keep_stream(call: Call) -> Appended:
     """Record the stored pieces of an answer as a node that is marked as partial."""
     name = call.name("stream")
     async with opened(call) as there:
-        if await holds(there.session, [Draft(id=name)]):
-            node = await there.session.get(name, blobs=False)
-            return Appended(nodes=(name,), head=node.head)
-        return await there.writable().keep_stream(name)
+        session = there.session
+
+        async def look() -> Appended | None:
+            if await holds(session, [Draft(id=name)]):
+                node = await session.get(name, blobs=False)
+                return Appended(nodes=(name,), head=node.head)
+            return Appended(nodes=(), head=session.head) if await _is_discarded(call, session) else None
+
+        async def act() -> Appended:
+            return await there.writable().keep_stream(name)
+
+        return await once(call, session, look, act)
 
 
 async def discard_stream(call: Call) -> Response:
     """End an answer without a node, and delete its pieces."""
     async with opened(call) as there:
-        await there.writable().discard_stream(call.name("stream"))
-    return Response(status_code=204)
+
+        async def look() -> Response | None:
+            return Response(status_code=204) if await _is_discarded(call, there.session) else None
+
+        async def act() -> Response:
+            await there.writable().discard_stream(call.name("stream"))
+            return Response(status_code=204)
+
+        return await once(call, there.session, look, act)
+
+
+async def _is_discarded(call: Call, session: AsyncSession) -> bool:
+    """Whether the stream ended without a node, if the request may be a repeated one."""
+    if request_key(call) is None:
+        return False
+    said = {"node": call.name("stream"), "end": StreamStatus.DISCARDED.value}
+    return any(said.items() <= note.brief.items() for note in await session.notes(END))

@@ -5,31 +5,38 @@ A repeated request with the same `Idempotency-Key` gets the same answer, and not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from treering.api.async_session import AsyncSession
 from treering.digests import blake2b
-from treering.errors import NotFoundError, UsageError
+from treering.errors import ConflictError, HeadMovedError, NotFoundError, UsageError
 from treering.kinds import Kind
 from treering.server.answers import Prepared, SessionCard
 from treering.server.call import Call
 from treering.server.changing import Opened, ids_of, opened, request_key
 from treering.server.limits import MESSAGES_MAX, NAME_CHARACTERS_MAX
 from treering.server.reading import card_of
+from treering.session.reader import Readable
 from treering.session.record import Appended
 from treering.session.recording import draft_of
 from treering.session.verbs.reading import Note
+from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Draft, Here, Node
+
+T = TypeVar("T")
 
 Messages = Annotated[list[Any], Meta(max_length=MESSAGES_MAX)]
 """Each message is a JSON object with a role, or text from the user."""
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 LOOKED_AT = 100
 """A repeated commit is looked for among this many of the newest checkpoints."""
+TRIES_MAX: Final = 8
+"""How often a turn is ended again after another client recorded something first."""
 REQUEST = "request"
 """The field with the key of a request: in a checkpoint's metadata, or in the brief of a session's first record."""
 REQUEST_BODY = "request_body"
@@ -94,7 +101,49 @@ async def record(
 
 async def holds(session: AsyncSession, drafts: Sequence[Draft]) -> bool:
     """Whether an earlier request recorded these drafts."""
-    return bool(drafts) and await recorded(session, drafts[-1]) is not None
+    return bool(drafts) and bool(await session.perform(_recorded, [drafts[-1].id or ""]))
+
+
+def _recorded(reader: Readable, names: Sequence[str]) -> Steps[Collection[str]]:
+    """Those of the names that nodes, notes or edits have."""
+    found = yield from reader.replica.ask(lambda look: look.nodes(names))
+    return found or (yield from reader.replica.ask(lambda look: look.records(names)))
+
+
+async def once(
+    call: Call,
+    session: AsyncSession,
+    look: Callable[[], Awaitable[T | None]],
+    act: Callable[[], Awaitable[T]],
+    *,
+    tries: int = 1,
+) -> T:
+    """Do what a request asks for, unless an earlier run of the same request did it.
+
+    The earlier run may still be under way, at this worker or another one. Then this one is refused, since the session
+    has changed, and looks once more.
+
+    Args:
+        call: The request.
+        session: Its session; it is read again before another look.
+        look: Returns the answer of an earlier run, or None.
+        act: Does it, and returns the answer.
+        tries: How often, if it is refused because of something else that was recorded first.
+    """
+    if (done := await look()) is not None:
+        return done
+    while True:
+        tries -= 1
+        try:
+            return await act()
+        except (ConflictError, NotFoundError, UsageError) as error:
+            if request_key(call) is None:
+                raise
+            await session.refresh()
+            if (done := await look()) is not None:
+                return done
+            if not tries or not isinstance(error, HeadMovedError):
+                raise
 
 
 async def recorded(session: AsyncSession, draft: Draft) -> Node | Note | None:
@@ -155,36 +204,48 @@ class CommitBody(Body, frozen=True, kw_only=True):
 
 async def commit(call: Call, body: CommitBody) -> Appended:
     """End a turn: record messages and a checkpoint, all or nothing; durable when it is answered."""
-    key = request_key(call)
     drafts = drafts_of(call, body.messages)
+    is_free = (call.seen, body.expect, body.expect_checkpoint) == (None, UNSET, UNSET)
     async with opened(call) as there:
-        if key is not None and (done := await _committed(there.session, key, body, drafts)) is not None:
-            return done
-        session = there.writable()
-        wanted: str | Here | None = HERE if isinstance(body.expect, UnsetType) else body.expect
-        if isinstance(wanted, Here) and call.seen is not None:
-            wanted = session.node
-        return await session.commit(
-            drafts,
-            state=body.state,
-            drop=body.drop,
-            label=body.label,
-            step=body.step,
-            metadata=body.metadata | marks_of(call, body),
-            expect=wanted,
-            expect_checkpoint=HERE if isinstance(body.expect_checkpoint, UnsetType) else body.expect_checkpoint,
-            merge=body.merge,
-            new_ids=key is None,
-        )
+        look = partial(_committed, call, there.session, body, drafts)
+        act = partial(_commit, call, there, body, drafts, is_free=is_free)
+        return await once(call, there.session, look, act, tries=TRIES_MAX if is_free else 1)
 
 
-async def _committed(session: AsyncSession, key: str, body: CommitBody, drafts: Sequence[Draft]) -> Appended | None:
+async def _commit(call: Call, there: Opened, body: CommitBody, drafts: Sequence[Draft], *, is_free: bool) -> Appended:
+    """Commit. If the session may be anywhere (`is_free`), but the request has a key, it must be where it was read.
+
+    So of two runs of one request the second is refused; it would commit beside the first one.
+    """
+    session, has_key = there.writable(), request_key(call) is not None
+    expect: str | Here | None = HERE if isinstance(body.expect, UnsetType) else body.expect
+    checkpoint: str | Here | None = HERE if isinstance(body.expect_checkpoint, UnsetType) else body.expect_checkpoint
+    if expect is HERE and (call.seen is not None or (is_free and has_key)):
+        expect = session.node
+    if is_free and has_key:
+        checkpoint = session.checkpoint_id
+    return await session.commit(
+        drafts,
+        state=body.state,
+        drop=body.drop,
+        label=body.label,
+        step=body.step,
+        metadata=body.metadata | marks_of(call, body),
+        expect=expect,
+        expect_checkpoint=checkpoint,
+        merge=body.merge,
+        new_ids=not has_key,
+    )
+
+
+async def _committed(call: Call, session: AsyncSession, body: CommitBody, drafts: Sequence[Draft]) -> Appended | None:
     """The result of an earlier request with this key; None if there was none.
 
     Raises:
         UsageError: The earlier request had another body.
     """
-    for made in reversed(await session.checkpoints(limit=LOOKED_AT)):
+    key = request_key(call)
+    for made in reversed(await session.checkpoints(limit=LOOKED_AT)) if key is not None else ():
         if made.metadata.get(REQUEST) == key:
             require_same(made.metadata, body)
             return Appended(nodes=tuple([draft.id or "" for draft in drafts]), head=made.head, checkpoint=made.id)
@@ -229,9 +290,17 @@ async def regenerate(call: Call) -> Prepared:
         node = await there.session.get(call.name("node"), blobs=False)
         if node.parent is None:
             raise UsageError("nothing was asked before the first message", kind=Kind.NODE)
-        if head not in there.session.heads:
-            await there.writable().branch(head, node=node.parent)
-        return Prepared(head=head, node=node.parent, context=await there.session.context_at(node.parent))
+        below = node.parent
+
+        async def look() -> bool | None:
+            return head in there.session.heads or None
+
+        async def act() -> bool:
+            await there.writable().branch(head, node=below)
+            return True
+
+        await once(call, there.session, look, act)
+        return Prepared(head=head, node=below, context=await there.session.context_at(below))
 
 
 class LabelBody(Body, frozen=True, kw_only=True):
@@ -246,8 +315,12 @@ async def label(call: Call, body: LabelBody) -> SessionCard:
     async with opened(call) as there:
         name = call.name("node")
         if (await there.session.labels()).get(name) != (body.label or None):
-            await there.writable().label(name, body.label)
+            await record(call, there, [_note(ids_of(call, 1)[0], "label", body.label, target=name)])
     return await card_of(call)
+
+
+def _note(name: str, kind: str, value: str | None, *, target: str | None = None) -> Draft:
+    return Draft(type="note", id=name, kind=kind, target=target, brief={kind: value})
 
 
 async def retract(call: Call) -> SessionCard:
@@ -255,7 +328,7 @@ async def retract(call: Call) -> SessionCard:
     async with opened(call) as there:
         node = await there.session.get(call.name("node"), blobs=False)
         if not node.retracted:
-            await there.writable().retract(node.id)
+            await record(call, there, [Draft(type="edit", id=ids_of(call, 1)[0], kind="retract", target=node.id)])
     return await card_of(call)
 
 
@@ -317,9 +390,17 @@ class BranchBody(Body, frozen=True, kw_only=True):
 async def branch(call: Call, body: BranchBody) -> SessionCard:
     """Make a new head, and make it the current one; the previous head stays where it is."""
     async with opened(call) as there:
-        stands = there.session.head == body.head and there.session.node == (body.node or there.session.node)
-        if request_key(call) is None or not stands:
+        session = there.session
+
+        async def look() -> bool | None:
+            at = body.node or session.node
+            return (request_key(call) is not None and session.heads.get(body.head, "") == at) or None
+
+        async def act() -> bool:
             await there.writable().branch(body.head, node=body.node)
+            return True
+
+        await once(call, session, look, act)
     return await card_of(call)
 
 
@@ -334,8 +415,12 @@ async def change(call: Call, body: ChangeBody) -> SessionCard:
     """Set the title or the status of a session."""
     async with opened(call) as there:
         info = there.session.info
-        if not isinstance(body.title, UnsetType) and body.title != info.title:
-            await there.writable().set_title(body.title)
-        if not isinstance(body.status, UnsetType) and body.status != info.status:
-            await there.writable().set_status(body.status)
+        now, wanted = {"title": info.title, "status": info.status}, {"title": body.title, "status": body.status}
+        drafts = [
+            _note(name, kind, value)
+            for name, (kind, value) in zip(ids_of(call, len(wanted)), wanted.items(), strict=True)
+            if not isinstance(value, UnsetType) and value != now[kind]
+        ]
+        if drafts:
+            await record(call, there, drafts)
     return await card_of(call)
