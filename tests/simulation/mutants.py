@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,13 +56,19 @@ def mutate(rule: Rule, package: Path, marks: Sequence[Mark]) -> ast.Module:
     mine = sorted((mark for mark in marks if mark.rule == rule.name), key=lambda mark: mark.second)
     if [mark.second for mark in mine] != ([False, True] if rule.change is in_other_order else [False]):
         raise ValueError(f"not marked once in the code, but here: {[f'{mark.path.name}:{mark.line}' for mark in mine]}")
-    tree = ast.parse((package / mine[0].path).read_text(encoding="utf-8"))
-    whole = ast.dump(tree)
+    source = (package / mine[0].path).read_text(encoding="utf-8")
+    tree = ast.parse(source)
     rule.change([place_of(tree, mark.line) for mark in mine])
     ast.fix_missing_locations(tree)
-    if ast.dump(tree) == whole:
+    if ast.dump(tree) == _dumped(source):
         raise ValueError("the mutant changes nothing")
     return tree
+
+
+@cache
+def _dumped(source: str) -> str:
+    """The syntax of a file as text; several rules are kept in one file."""
+    return ast.dump(ast.parse(source))
 
 
 @contextmanager

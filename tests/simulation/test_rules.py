@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ from tests.simulation.schedule import KINDS, run_schedule
 
 MARKS = find_marks(PACKAGE)
 SCHEDULES = few(10, whole=60)  # schedules of each kind; `make simulate` runs 20,000 and more
+
+
+@cache
+def mutated(rule: Rule) -> ast.Module:
+    """The file that keeps a rule, without it."""
+    return mutate(rule, PACKAGE, MARKS)
 
 
 def test_every_rule_has_a_mutant_and_stands_on_the_page() -> None:
@@ -49,13 +56,13 @@ def test_every_mark_in_the_code_names_a_rule() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_mutant_fits_the_code(rule: Rule) -> None:
     """The code has one mark for the rule, and the mutant changes the marked statement into a valid program."""
-    compile(mutate(rule, PACKAGE, MARKS), rule.name, "exec")
+    compile(mutated(rule), rule.name, "exec")
 
 
 def test_no_mutant_names_what_is_not_there(tmp_path: Path) -> None:
     """A mutant that fails only because it uses a name that no longer exists proves nothing."""
     for rule in RULES:
-        source = ast.unparse(mutate(rule, PACKAGE, MARKS))
+        source = ast.unparse(mutated(rule))
         (tmp_path / f"{rule.name}.py").write_text(source, encoding="utf-8")
     ruff = [
         sys.executable,

@@ -70,8 +70,9 @@ def check_importer(found: Format, files: Iterable[str | os.PathLike[str]], *, lo
         raise AssertionError("the program has a part `locate`, or it is given")
     paths_are = all(isinstance(each, Path) for each in locator.folders(Path("/home/x"), {}))
     _require(paths_are, "folders are paths", None)
+    listed = {folder: set(locator.find(folder)) for folder in {path.parent for path in paths}}
     for path in paths:
-        _require(path in locator.find(path.parent), "find yields the file", path)
+        _require(path in listed[path.parent], "find yields the file", path)
         before = _bytes_of(path)
         if path.is_dir():
             _check_folder(found, locator, path)
