@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -186,3 +187,25 @@ async def _send_all(stores: list[TreeringSessionStore], entries: list[Any], rng:
         except UnavailableError:
             continue
         places[who] = end
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+async def test_a_subagent_is_linked_once(fault: Fault) -> None:
+    """However the first call ended, and whoever made it: the conversation has one link to the subagent."""
+    subagent = KEY | {"subpath": "subagents/agent-a"}
+    for after in range(30):
+        bucket = Unreliable()
+        await TreeringSessionStore(bucket.sound).append(KEY, named("1"))
+        bucket.plan.arm(fault, after=after)
+        first = TreeringSessionStore(bucket.store)
+        for store in (first, first, TreeringSessionStore(bucket.sound)):
+            with suppress(UnavailableError):
+                await store.append(subagent, named("2"))
+        bucket.settle()
+        links = bucket.sound.namespace(PROJECT).view("s").notes("link")
+        assert [link.brief["child"] for link in links] == ["s/subagents/agent-a"], after
+        if not bucket.plan.pending:  # the fault came
+            continue
+        assert after > 8
+        return
+    raise AssertionError("more requests than expected")

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 from claude_agent_sdk import SessionKey
 
+from treering.digests import blake2b
 from treering.errors import TreeringError, UsageError
 from treering.format.record import Record, skeleton_of_record
 from treering.ids import now_ms, time_of
@@ -96,16 +97,19 @@ class Transcript:
             yield from self.writer.upkeep.optimize()
 
     def link(self, child: str) -> Steps[None]:
-        """Record at the current node that a subagent began; do nothing if there is no conversation yet."""
+        """Record at the current node, once, that a subagent began; do nothing if there is no conversation yet."""
         if not self.writer.replica.exists:
             return
         yield from self._settle()
+        name = f"link-{blake2b(child.encode('utf-8', 'surrogatepass'), 16)}"
 
         def plan() -> Steps[Recording]:
-            yield from ()
+            known = yield from self.writer.replica.ask(lambda look: look.records([name]))
             self.writer.position.follow_session()
             recording = Recording(self.writer)
-            recording.draft(Draft(type="note", kind="link", target=recording.node, brief={"child": child, "task": ""}))
+            if not known:
+                brief: dict[str, object] = {"child": child, "task": ""}
+                recording.draft(Draft(type="note", kind="link", id=name, target=recording.node, brief=brief))
             return recording
 
         yield from self.writer.appender.write(plan)
