@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.usage import Usage
 from tests.sampling import few
 from tests.session.backends import Backend, memory_backend
-from tests.session.faults import tail_write
+from tests.session.faults import Unreliable, tail_write
 from tests.storage.processes import start
 
 import treering
@@ -161,6 +162,27 @@ async def test_a_look_tells_what_became_of_items_without_an_answer(fault: Fault)
     assert texts(await session.get_items()) == found
     await session.add_items(said("c"))
     assert texts(await session.get_items()) == [*found, "c"]
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+async def test_a_call_without_an_answer_may_be_repeated(fault: Fault) -> None:
+    """Its items and its cost are there once, whatever others did meanwhile; what is added again behind that is new."""
+    bucket = Unreliable()
+    session, other = TreeringSession("talk", bucket.store), TreeringSession("talk", bucket.sound)
+    await session.add_items(said("a"))
+    for call in (partial(session.add_items, said("b")), partial(session.store_run_usage, run_with(10))):
+        bucket.plan.arm(fault, tail_write)
+        with pytest.raises(UnavailableError):
+            await call()
+        await other.add_items(said("meanwhile"))
+        await call()
+        bucket.settle()
+    assert sorted(texts(await other.get_items())) == ["a", "b", "meanwhile", "meanwhile"]
+    assert bucket.sound.view("talk").usage["input"] == 10
+    await session.add_items(said("b"))
+    await session.store_run_usage(run_with(10))
+    assert texts(await other.get_items()).count("b") == 2
+    assert bucket.sound.view("talk").usage["input"] == 20
 
 
 # beside others

@@ -8,9 +8,11 @@ branch, and planned again if another writer appends first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from treering.checkpoint.context import Context, Item
 from treering.errors import UsageError
@@ -82,18 +84,31 @@ def require(writer: Writer, branch: str) -> None:
         raise UsageError(f"Branch {branch!r} does not exist. known={sorted(heads)!r}", kind=Kind.HEAD)
 
 
-def add(writer: Writer, new: Iterable[Mapping[str, Any]]) -> Steps[None]:
-    """Record items at the end of the current branch; they are durable when this returns."""
-    drafts = list(map(draft_of, new))
+def add(writer: Writer, new: Sequence[Mapping[str, Any]], ids: Sequence[str], *, again: bool = False) -> Steps[None]:
+    """Record items at the end of the current branch; they are durable when this returns.
+
+    Args:
+        writer: The session.
+        new: The items.
+        ids: The ids of their nodes.
+        again: An earlier call with these ids had no answer; do nothing if it recorded them.
+    """
+    drafts = [msgspec.structs.replace(draft_of(item), id=name) for item, name in zip(new, ids, strict=True)]
 
     def plan() -> Steps[Recording]:
         recording = yield from _begun(writer)
-        for draft in drafts:
-            recording.draft(draft)
-        recording.end(None)
+        if not (again and (yield from is_recorded(writer, ids[0]))):
+            for draft in drafts:
+                recording.draft(draft)
+            recording.end(None)
         return recording
 
     yield from writer.appender.write(plan)
+
+
+def is_recorded(writer: Writer, name: str) -> Steps[bool]:
+    """Whether a node or note has this id."""
+    return bool((yield from writer.replica.ask(lambda look: look.records([name]))))
 
 
 def pop(writer: Writer) -> Steps[Any]:

@@ -23,8 +23,9 @@ from agents.memory.session_settings import coerce_session_settings, resolve_sess
 from treering.api.async_store import AsyncStore
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.errors import SessionDeletedError, UsageError
-from treering.ids import time_of
+from treering.errors import SessionDeletedError, UnavailableError, UsageError
+from treering.format import values
+from treering.ids import new_id, time_of
 from treering.integrations.closable import Closable
 from treering.integrations.openai import history, turns, usage
 from treering.kinds import Kind
@@ -41,6 +42,7 @@ T = TypeVar("T")
 MAIN: Final = "main"
 RUN_STATE: Final = "run_state"
 """The key of the session's state that holds a paused run."""
+UNANSWERED_MAX: Final = 16
 
 
 class TreeringSession(Closable):
@@ -80,6 +82,8 @@ class TreeringSession(Closable):
         self._lock = threading.Lock()
         self._opened: Session | None = None
         self._pid = os.getpid()
+        self._unanswered: dict[tuple[Callable[..., Steps[None]], bytes], list[str]] = {}
+        """Calls whose outcome is unknown, by what they were given, and the ids of the records that they sent."""
 
     # methods that a runner calls
 
@@ -103,12 +107,14 @@ class TreeringSession(Closable):
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
         """Record items at the end of the current branch; they are durable when this returns.
 
+        If a call raised `UnavailableError`, repeat it with the same items: they are recorded once.
+
         Raises:
             UsageError: A value cannot be stored exactly.
             UnavailableError: The store did not answer; the items may be recorded.
         """
         if items:
-            await self._perform(history.add, cast("Sequence[Mapping[str, Any]]", items))
+            await self._add(history.add, cast("Sequence[Mapping[str, Any]]", items))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out of the current branch and return it; None if there is none.
@@ -272,9 +278,10 @@ class TreeringSession(Closable):
     async def store_run_usage(self, result: RunResultBase) -> None:
         """Record what a run cost, as the cost of the newest turn of the current branch.
 
-        The cost is included in the sums of the session: see `treering.Session.usage`.
+        The cost is included in the sums of the session: see `treering.Session.usage`. As with items, a call without an
+        answer may be repeated.
         """
-        await self._perform(usage.store, _usage_of(result.context_wrapper.usage))
+        await self._add(usage.store, [_usage_of(result.context_wrapper.usage)])
 
     async def get_session_usage(self, branch_id: str | None = None) -> dict[str, int] | None:
         """Return the cost of all turns of a branch, by default of all branches; None if no cost was stored."""
@@ -308,6 +315,21 @@ class TreeringSession(Closable):
 
     async def _turned(self, branch: str | None) -> list[turns.Turned]:
         return turns.turned(await self._perform(history.items, branch))
+
+    async def _add(self, verb: Callable[..., Steps[None]], said: Sequence[Mapping[str, Any]]) -> None:
+        """Record something, unless the same call had no answer before, and records with its ids are there."""
+        key = (verb, values.encode(list(said))) if self._unanswered else None
+        ids = self._unanswered.get(key) if key is not None else None
+        new = [new_id() for _ in said] if ids is None else ids
+        try:
+            await self._perform(verb, said, new, again=ids is not None)
+        except UnavailableError:
+            self._unanswered[verb, values.encode(list(said))] = new
+            for oldest in [*self._unanswered][:-UNANSWERED_MAX]:
+                del self._unanswered[oldest]
+            raise
+        if key is not None:
+            self._unanswered.pop(key, None)
 
     async def _perform(self, verb: Callable[..., Steps[T]], *arguments: Any, **named: Any) -> T:
         return await in_thread(self._run, lambda session: session.perform(verb, *arguments, **named))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from treering.format.values import fields_of
-from treering.integrations.openai.history import items_at
+from treering.integrations.openai.history import is_recorded, items_at
 from treering.integrations.openai.turns import turned
 from treering.session.record import record
 from treering.session.verbs.reading import notes
@@ -22,20 +22,23 @@ _SUMS: Final = {"requests": "requests", "input_tokens": "input", "output_tokens"
 """The name of a number in the sums of a session, by its name in the SDK; see `Session.record_usage`."""
 
 
-def store(writer: Writer, usage: Mapping[str, Any]) -> Steps[None]:
+def store(writer: Writer, told: Sequence[Mapping[str, Any]], ids: Sequence[str], *, again: bool = False) -> Steps[None]:
     """Record the cost of the newest turn of the current branch; do nothing if there is no turn.
 
     Args:
         writer: The session.
-        usage: The cost, by the names in `NUMBERS` and `DETAILS`.
+        told: One cost, by the names in `NUMBERS` and `DETAILS`.
+        ids: The id of the note.
+        again: An earlier call with this id had no answer; do nothing if it recorded the note.
     """
+    (usage,), (name,) = told, ids
     yield from writer.look()
     starts = yield from _starts(writer, writer.position.head)
-    if starts:
+    if starts and not (again and (yield from is_recorded(writer, name))):
         brief = {_SUMS[name]: usage[name] for name in NUMBERS} | _parts(usage)
         payload = {_BRANCH: writer.position.head, **usage}
-        draft = Draft(type="note", kind=_KIND, target=starts[max(starts)], brief=brief, payload=payload)
-        yield from record(writer, [draft])
+        draft = Draft(type="note", id=name, kind=_KIND, target=starts[max(starts)], brief=brief, payload=payload)
+        yield from record(writer, [draft], new_ids=True)
 
 
 def of_branches(writer: Writer, branch: str | None = None) -> Steps[dict[str, dict[int, dict[str, Any]]]]:
