@@ -10,8 +10,9 @@ import pytest
 from tests.session.faults import Unreliable
 
 from treering.api.store import Store
-from treering.errors import UnavailableError
+from treering.errors import ConflictError, UnavailableError
 from treering.importers import FileImporter, file_importer
+from treering.kinds import Kind
 from treering.storage.faulty import Fault
 
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -75,3 +76,52 @@ def test_an_import_that_fails_anywhere_is_finished_by_the_next(
         if not came:
             break
     assert 5 < failed < after < 99
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+def test_an_importer_whose_first_load_had_no_answer_loads_again(tmp_path: Path, fault: Fault) -> None:
+    """The session may exist by then, which only the store knows."""
+    path, failed = written(tmp_path, 11), 0
+    for after in range(100):
+        bucket = Unreliable()
+        importer = FileImporter(bucket.store)
+        bucket.plan.arm(fault, after=after)
+        try:
+            importer.load(path)
+        except UnavailableError:
+            failed += 1
+        bucket.settle()
+        if bucket.plan.pending:
+            break
+        assert importer.load(path).outcome in ("new", "unchanged")
+        assert importer.load(path).outcome == "unchanged"
+        assert len(bucket.sound.view(SESSION).nodes()) == 11
+        assert len(bucket.sound.sessions().rows) == 1
+    assert 5 < failed < after < 99
+
+
+def test_two_importers_meet(tmp_path: Path) -> None:
+    """Each began when the store was empty, and looked at it only then."""
+    store = Unreliable().store
+    first, second = FileImporter(store), FileImporter(store)
+    path = written(tmp_path, 4)
+    assert first.load(path).outcome == "new"
+    assert second.load(path).outcome == "unchanged"
+    assert second.load(written(tmp_path, 8)).outcome == "updated"
+    assert len(store.sessions().rows) == 1
+
+
+def test_an_importer_meets_a_session_that_is_not_from_its_file(tmp_path: Path) -> None:
+    """It keeps away from it: the file becomes a session of another name, or is refused with the name that was given."""
+    store = Unreliable().store
+    importers = [FileImporter(store) for _ in range(3)]
+    for name in (SESSION, "given"):
+        with store.session(name) as session:
+            session.append("something else")
+    path = written(tmp_path, 4)
+    assert importers[0].load(path).session == f"{SESSION}-2"
+    with pytest.raises(ConflictError) as caught:
+        importers[1].load(path, name="given")
+    assert caught.value.kind == Kind.EXISTS
+    assert importers[2].load(path).outcome == "unchanged"
+    assert len(store.sessions().rows) == 3

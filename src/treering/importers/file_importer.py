@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -26,7 +27,7 @@ import msgspec
 
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.errors import ConflictError, CorruptError, TreeringError
+from treering.errors import ConflictError, CorruptError, NotFoundError, TreeringError
 from treering.format.register import one_line
 from treering.ids import now_ms, time_of
 from treering.importers.matching import is_nameless, matched
@@ -160,15 +161,19 @@ class FileImporter:
             known = self.find(place) if pipe is None else None
             if known is not None and self.is_unchanged(place) and name in (None, known.session):
                 return ImportResult(path=str(path), session=known.session, outcome="unchanged")
-            try:
-                file = open_file(place, of, format, pipe)
-                return self._import(file, known, name=name, again=again, progress=progress)
-            except CorruptError as error:
-                if error.kind != Kind.LOOK:
-                    raise
-                self._looks.drop(Path(place))  # the origin recorded with it is correct
-            file = open_file(place, of, format, pipe)
-            return self._import(file, known, name=name, again=again, progress=progress)
+            while True:
+                names = len(self._names)
+                try:
+                    file = open_file(place, of, format, pipe)
+                    return self._import(file, known, name=name, again=again, progress=progress)
+                except CorruptError as error:
+                    if error.kind != Kind.LOOK:
+                        raise
+                    self._looks.drop(Path(place))  # the origin recorded with it is correct
+                except ConflictError:
+                    if len(self._names) == names:
+                        raise
+                    known = self.find(place) if pipe is None else None  # the session that was met may be its own
 
     def _import(
         self, file: OpenedFile, known: Origin | None, *, name: str | None, again: bool, progress: Progress | None
@@ -247,18 +252,31 @@ class FileImporter:
             origin = self._read_to(origin, file, reading)
             return origin.facts
 
-        self._store.load(
-            name,
-            _all_drafts(reading),
-            leaf=lambda: source.leaf,
-            facts=facts,
-            policy=self._policy or file.format.POLICIES[0],
-            origin=remember,
-            progress=report,
-        )
+        try:
+            self._store.load(
+                name,
+                _all_drafts(reading),
+                leaf=lambda: source.leaf,
+                facts=facts,
+                policy=self._policy or file.format.POLICIES[0],
+                origin=remember,
+                progress=report,
+            )
+        except ConflictError as error:
+            if error.kind == Kind.EXISTS:
+                self._meet(name)
+            raise
         self._names.add(name)
         self._remember(origin)
         return ImportResult(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
+
+    def _meet(self, name: str) -> None:
+        """Learn of a session that another process made meanwhile, or an import of this one that had no answer."""
+        with suppress(NotFoundError):  # it was deleted again
+            info = self._store.view(name).info
+            self._names.add(name)
+            if origin := origin_of(info):
+                self._remember(origin)
 
     def _read_to(self, origin: Origin, file: OpenedFile, reading: Reading) -> Origin:
         """Return the origin to store after a file was read to its end."""
