@@ -8,12 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.sampling import few
 from tests.storage.processes import finish, start
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import Own, address, shows, talk, texts
 
 import treering
+
+pytestmark = pytest.mark.slow
 
 
 def test_regenerate_while_an_answer_is_written(browser: Browser, own: Own) -> None:

@@ -13,6 +13,8 @@ from tests.viewer.sample import Sample, png
 
 import treering
 
+pytestmark = pytest.mark.slow
+
 WHOLE = """
 const box = arguments[0].getBoundingClientRect();
 const around = document.querySelector('.conversation').getBoundingClientRect();

@@ -25,6 +25,8 @@ from treering.session.payload import decoded_state
 from treering.transcript.tree import Outline
 from treering.viewer.bundle import script
 
+pytestmark = pytest.mark.slow
+
 ASK = (
     script().partition("const module_main_js")[0]
     + """

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import Own, address, shows, talk, texts
 
 import treering
+
+pytestmark = pytest.mark.slow
 
 HOLD = (
     "const [part] = arguments; const real = window.fetch; window.held = []; window.read = 0;"

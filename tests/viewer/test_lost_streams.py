@@ -12,6 +12,8 @@ from tests.viewer.killed import killed_writer
 
 import treering
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def lost(browser: Browser, own: Own, tmp_path: Path) -> str:

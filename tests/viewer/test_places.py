@@ -11,6 +11,8 @@ from tests.viewer.conversations import Own, address, shows, shows_an_answer_grow
 
 import treering
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["seaweedfs"]
 
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from tests.storage.processes import start
 from tests.viewer.browser import Browser
 from tests.viewer.conversations import Own, address, shows, talk, texts
+
+pytestmark = pytest.mark.slow
 
 HOLD = (
     "const real = window.fetch; window.fetch = async (url, options) => {"
