@@ -78,7 +78,8 @@ def meanings() -> dict[str, tuple[str, str]]:
     for member, text in zip(body[1::2], body[2::2], strict=True):
         assert isinstance(member, ast.Assign)
         assert isinstance(text, ast.Expr)
-        meaning, _, remedy = ast.literal_eval(text.value).partition(". ")
+        said = " ".join(ast.literal_eval(text.value).split())  # a cell of a table is one line
+        meaning, _, remedy = said.partition(". ")
         found[ast.literal_eval(member.value)] = (meaning, remedy.removesuffix("."))
     return found
 
