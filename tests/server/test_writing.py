@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -101,12 +102,79 @@ def test_a_key_is_for_one_content(api: TestClient, folder: Path) -> None:
     assert (again.status_code, again.json()["info"]["title"]) == (201, "renamed")
 
 
-def test_requests_of_earlier_versions_can_be_sent_again(api: TestClient, folder: Path) -> None:
-    """They recorded no digest of their content, so that their key alone is compared."""
-    with treering.open(folder).session("trip", shared=True) as session:
-        done = session.commit(state={"step": 3}, metadata={"request": KEY["idempotency-key"]})
-    again = api.post("sessions/trip/commit", json={"state": {"step": 3}}, headers=KEY)
-    assert (again.status_code, again.json()["checkpoint"]) == (200, done.checkpoint)
+def test_a_key_is_for_one_request(api: TestClient, folder: Path) -> None:
+    """A key that an append, an edit, a commit or a label had is refused for anything else, on any route."""
+    question, answer = treering.open(folder).view("trip").path()
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("messages", {"messages": ["x"]}),
+        ("messages", {"messages": ["x"], "head": "mountains"}),
+        ("messages", {"messages": ["x"], "parent": question}),
+        ("messages", {"messages": ["x", "y"]}),
+        ("commit", {"messages": ["x"]}),
+        ("commit", {"state": {"step": 9}}),
+        (f"nodes/{question}/edit", {"message": "x"}),
+        (f"nodes/{answer}/edit", {"message": "x"}),
+        (f"nodes/{answer}/label", {"label": "x"}),
+        (f"nodes/{question}/label", {"label": "x"}),
+    ]
+    for at, (path, body) in enumerate(requests):
+        assert api.post(f"sessions/trip/{path}", json=body, headers={"idempotency-key": str(at)}).status_code == 200
+    end = records(folder)
+    for at in range(len(requests)):
+        for path, body in requests[:at] + requests[at + 1 :]:
+            refused = api.post(f"sessions/trip/{path}", json=body, headers={"idempotency-key": str(at)})
+            assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "duplicate_id"), (at, path, body)
+    assert records(folder) == end
+
+
+def test_a_key_is_known_again_where_texts_are_redacted(tmp_path: Path) -> None:
+    """Also if the redactor takes everything that looks random."""
+    store = treering.aopen(tmp_path, redactor=treering.redact_patterns(["[0-9a-f]{16,}"]))
+    api = client(store)
+    api.post("sessions", json={"id": "s", "messages": ["a"]}, headers=KEY)
+    bodies: list[dict[str, Any]] = [{"messages": ["b"]}, {"messages": []}]
+    for body in bodies:
+        headers = {"idempotency-key": str(body)}
+        first, again = (api.post("sessions/s/commit", json=body, headers=headers) for _ in range(2))
+        assert (first.status_code, first.json()) == (again.status_code, again.json())
+    assert api.post("sessions", json={"id": "s", "messages": ["a"]}, headers=KEY).status_code == 201
+
+
+TEXT = {"type": "text", "text": "{}"}
+CHANGES: dict[str, tuple[str, str, Any]] = {
+    "title": ("PATCH", "", {"title": "{}"}),
+    "label": ("POST", "nodes/{node}/label", {"label": "{}"}),
+    "message": ("POST", "messages", {"messages": ["{}"]}),
+    "commit": ("POST", "commit", {"state": {"step": "{}"}, "merge": True}),
+    "import": (
+        "POST",
+        "import",
+        {"messages": [{"id": "x", "role": "user", "parts": [{"type": "text", "text": "{}"}]}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("headers", [KEY, {}], ids=["with a key", "without"])
+def test_with_if_match_nobody_overwrites_what_he_did_not_see(change: str, headers: dict[str, str]) -> None:
+    """Two clients have read the same, and send at the same moment: the second is refused."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    method, path, body = CHANGES[change]
+    path = f"sessions/trip/{path.format(node=store.view('trip').node)}".rstrip("/")
+    told = {"if-match": worker.get("sessions/trip").headers["etag"]}
+    texts = [json.loads(json.dumps(body).replace("{}", said)) for said in ("mine", "theirs")]
+    statuses: list[int] = []
+
+    def send(to: TestClient, at: int) -> None:
+        known = told | ({"idempotency-key": f"{at}"} if headers else {})
+        statuses.append(to.request(method, path, json=texts[at], headers=known).status_code)
+
+    meeting.before(_write_after(0), lambda: send(other, 1))
+    send(worker, 0)
+    assert statuses == [200, 409]
 
 
 def test_a_branch_is_begun_below_any_node(api: TestClient, folder: Path) -> None:
@@ -199,30 +267,43 @@ def test_every_write_can_be_sent_again(api: TestClient, folder: Path, verb: str)
     assert records(folder) == end
 
 
+@pytest.mark.parametrize("condition", ["", "if-match", "expect", "expect_checkpoint", "merge"])
 @pytest.mark.parametrize("verb", sorted({*VERBS} - {"switch", "rewind", "fork"}))
-def test_of_two_runs_of_a_request_one_records(verb: str) -> None:
+def test_of_two_runs_of_a_request_one_records(verb: str, condition: str) -> None:
     """A request is sent again while it still runs, at another worker: both runs get the answer, and one records.
 
-    What navigates says which head it moves and not what it expects there, so that each run of it moves the head.
+    What navigates says which head it moves and not what it expects there, so that each run of it moves the head; and
+    each run of a fork may record a link.
     """
-    after = 0
-    while _meets_itself(verb, after):
-        after += 1
-    assert after > 0
+    if (
+        condition == ""
+        or (condition == "if-match" and verb != "fork")
+        or verb.startswith("commit")
+        or (verb, condition) == ("append", "expect")
+    ):
+        after = 0
+        while _meets_itself(verb, condition, after):
+            after += 1
+        assert after > 0
 
 
-def _meets_itself(verb: str, after: int) -> bool:
+def _meets_itself(verb: str, condition: str, after: int) -> bool:
     """Send a request, and again before one of its writes; return whether it has so many."""
     meeting = Meeting(MemoryDriver())
     store = Store(Place(meeting))
     trip(store)
     worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
-    method, path, body = _of(store.view("trip"))[verb]
+    view = store.view("trip")
+    method, path, body = _of(view)[verb]
+    expected = {"expect": view.node, "expect_checkpoint": view.checkpoint_id, "merge": True}
+    body = body if condition not in expected else body | {condition: expected[condition]}
+    etag = worker.get("sessions/trip").headers["etag"]
+    headers = KEY | ({"if-match": etag} if condition == "if-match" else {})
     answers: list[Any] = []
     ends: list[tuple[int, Any]] = []
 
     def send(to: TestClient) -> None:
-        answers.append(to.request(method, f"sessions/trip/{path}".rstrip("/"), json=body, headers=KEY))
+        answers.append(to.request(method, f"sessions/trip/{path}".rstrip("/"), json=body, headers=headers))
 
     def end() -> tuple[int, Any]:
         view = store.view("trip")
@@ -384,11 +465,16 @@ def test_a_used_key_answers_no_other_fork(api: TestClient, folder: Path) -> None
         refused = api.post("sessions/trip/fork", json=other, headers=KEY)
         assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "duplicate_id")
     named = asked | {"id": "named"}
-    for key in ("one", "another"):  # whoever sends it: the fork that was asked for is there
-        assert api.post("sessions/trip/fork", json=named, headers={"idempotency-key": key}).status_code == 201
-    for other in (named | {"node": answer}, named | {"title": "G"}):
-        refused = api.post("sessions/trip/fork", json=other, headers={"idempotency-key": "one"})
-        assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "exists")
+    for _ in range(2):
+        assert api.post("sessions/trip/fork", json=named, headers={"idempotency-key": "one"}).status_code == 201
+        treering.open(folder).session("named", shared=True).set_title("renamed since")
+    for key, other, kind in (
+        ("one", named | {"node": answer}, "duplicate_id"),
+        ("one", named | {"title": "G"}, "duplicate_id"),
+        ("another", named, "exists"),
+    ):
+        refused = api.post("sessions/trip/fork", json=other, headers={"idempotency-key": key})
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (409, kind)
     assert treering.open(folder).view("named").path() == (question,)
 
 
@@ -411,6 +497,13 @@ def test_a_deleted_session_is_deleted_once(api: TestClient) -> None:
     assert api.get("sessions/trip").status_code == 410
     api.post("sessions", json={"id": "trip"})
     assert api.get("sessions/trip/view-state?viewer=me").json() == {"node": None}
+
+
+def test_a_deletion_can_be_sent_again_with_its_condition(api: TestClient) -> None:
+    """The session that the client saw is gone, as it wanted."""
+    headers = KEY | {"if-match": api.get("sessions/trip").headers["etag"]}
+    assert [api.delete("sessions/trip", headers=headers).status_code for _ in range(2)] == [204, 204]
+    assert api.delete("sessions/trip", headers={"if-match": headers["if-match"]}).status_code in {404, 410}
 
 
 def test_the_choice_of_each_viewer_is_kept_beside_the_session(api: TestClient, folder: Path) -> None:

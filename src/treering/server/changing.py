@@ -1,10 +1,9 @@
 """Open a session for one request that writes, and check the request's conditions.
 
 Rule 1: with `If-Match` nothing is written unless the session still ends at the place that the client saw. This is
-compared after the session was opened; a write that moves a head compares that head again when it is written.
-Rule 2: records that a request with an `Idempotency-Key` adds have ids made from that key. So a repeated request, on any
-worker, finds the records of the first one, and adds nothing.
-Rule 3: a request that was done already is answered before Rule 1 is applied, since its first run has changed the
+compared when the session was opened, and again in each plan of an append; see `treering.server.marks`. What navigates
+is compared only when the session was opened.
+Rule 2: a request that was done already is answered before Rule 1 is applied, since its first run has changed the
 session.
 """
 
@@ -39,11 +38,6 @@ class Opened:
         self.session = session
         self._call = call
         self._place = place
-
-    @property
-    def is_expected(self) -> bool:
-        """Whether the session still ends at the place that the client saw, or the client named no place."""
-        return self._call.seen in (None, self._place)
 
     def writable(self) -> AsyncSession:
         """Return the session for writing; call it right before a write, once it is known that a write is needed.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from treering.api.async_store import AsyncStore
 from treering.errors import ConflictError, NotFoundError
 from treering.kinds import Kind
 from treering.server.answers import SessionCard, ViewState
@@ -15,9 +17,10 @@ from treering.server.call import Call
 from treering.server.changing import expect, ids_of, opened, request_key
 from treering.server.keys import key_of
 from treering.server.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, VIEWERS_MAX
+from treering.server.marks import find, leave, mark_of, once
 from treering.server.reading import card_of
 from treering.server.route import Query
-from treering.server.writing import Body, Messages, Name, drafts_of, key_is_used, marks_of, once, recorded, require_same
+from treering.server.writing import Body, Messages, Name, drafts_of
 from treering.storage.requests import ABSENT, Steps, Version
 from treering.storage.run import arun
 from treering.store.parcels import delete_parcel, get_parcel, put_parcel
@@ -44,25 +47,19 @@ class CreateBody(Body, frozen=True, kw_only=True):
 
 async def create(call: Call, body: CreateBody) -> SessionCard:
     """Create a session; durable when it is answered."""
-    first, name = ids_of(call, 2)
-    name = body.id or name
-    begun, *more = drafts_of(call, body.messages) or [Draft(type="note", kind=CREATED, id=first)]
-    begun = msgspec.structs.replace(begun, brief=marks_of(call, body) or None)
+    mark, name = mark_of(call, body), body.id or ids_of(call, 2)[1]
+    begun, *more = drafts_of(call, body.messages) or [Draft(type="note", kind=CREATED)]
+    if mark is not None:
+        begun = mark.on(begun)
     async with call.store.session(name, title=body.title, project=body.project, cwd=body.cwd) as session:
         info = session.info
         if session.is_new or not (info.nodes or info.checkpoints or await session.notes()):
             # Also if a request without an answer got as far as the card, whoever sent it.
             await session.append(begun, *more, new_ids=True)
-        elif request_key(call) is None or (made := await recorded(session, begun)) is None:
-            raise _exists(name)
-        else:
-            require_same(made.brief, body)
+        elif await find(session, mark) is None:
+            raise ConflictError(f"there is a session of this name. session={name!r}", kind=Kind.EXISTS)
     call.request.path_params["key"] = key_of((), name)
     return await card_of(call)
-
-
-def _exists(name: str) -> ConflictError:
-    return ConflictError(f"there is a session of this name. session={name!r}", kind=Kind.EXISTS)
 
 
 class ForkBody(Body, frozen=True, kw_only=True):
@@ -78,46 +75,45 @@ class ForkBody(Body, frozen=True, kw_only=True):
 
 async def fork(call: Call, body: ForkBody) -> SessionCard:
     """Make a new session from the path to a node, and return its card."""
-    name = body.id or ids_of(call, 1)[0]
+    name, mark = body.id or ids_of(call, 1)[0], mark_of(call, body)
+    store, _ = call.place
     async with opened(call) as there:
-        parent = there.session.id
+        session = there.session
 
         async def look() -> bool | None:
-            return (request_key(call) is not None and await _is_made(call, name, parent, body)) or None
+            return (await find(session, mark) is not None and await _exists(store, name)) or None
 
         async def act() -> bool:
-            await there.writable().fork(name, node=body.node, title=body.title)
+            is_begun = await find(session, mark) is not None
+            if not is_begun:
+                there.writable()
+                if mark is not None and not await _exists(store, name):
+                    await leave(session, mark)
+            await session.fork(name, node=body.node, title=body.title)
             return True
 
-        await once(call, there.session, look, act)
+        await once(call, session, look, act)
     namespace = call.name("key").rpartition("~")
     call.request.path_params["key"] = f"{namespace[0]}{namespace[1]}{key_of((), name)}"
     return await card_of(call)
 
 
-async def _is_made(call: Call, name: str, parent: str, body: ForkBody) -> bool:
-    """Whether the fork that is asked for exists.
-
-    Raises:
-        UsageError: The name is made from the request's key, and the fork of that name is another one.
-    """
-    store, _ = call.place
+async def _exists(store: AsyncStore, name: str) -> bool:
     try:
-        made = (await store.view(name)).info
+        await store.view(name)
     except NotFoundError:
         return False
-    same = body.node in (None, made.parent_node) and body.title in (None, made.title)
-    if body.id is None and not same:
-        raise key_is_used()
-    return same and made.parent_session == parent
+    return True
 
 
 async def delete(call: Call) -> Response:
     """Delete a session with all its contents."""
     store, name = call.place
-    if call.seen is not None:
-        expect(call, (await call.kept()).place)
-    await store.delete(name, missing_ok=request_key(call) is not None)
+    has_key = request_key(call) is not None
+    with suppress(*[NotFoundError] if has_key else []):  # an earlier run deleted it
+        if call.seen is not None:
+            expect(call, (await call.kept()).place)
+    await store.delete(name, missing_ok=has_key)
     call.service.views.forget(store, name)
     await arun(delete_parcel(store.place, _parcel(name)), store.place.driver)
     return Response(status_code=204)

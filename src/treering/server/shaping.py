@@ -17,12 +17,14 @@ from treering.server.answers import Imported
 from treering.server.call import Call
 from treering.server.changing import opened
 from treering.server.limits import ID_CHARACTERS_MAX, ROWS_MAX
+from treering.server.marks import add, mark_of
 from treering.server.reading import Limit
 from treering.server.route import Query
 from treering.server.shapes import anthropic, assistant_ui, openai, ui
 from treering.server.shapes.merging import lacking, messages_in
 from treering.server.shapes.parts import Result, Said, parts_of, role_of
 from treering.server.writing import Body, Messages
+from treering.session.position import Wish
 from treering.session.reader import Readable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -97,6 +99,7 @@ async def import_messages(call: Call, body: ImportBody) -> Imported:
         drafts, end = assistant_ui.drafts_of(body.messages, body.head_id)
     if any(len(draft.id or "") > ID_CHARACTERS_MAX for draft in drafts):
         raise UsageError(f"an id of a message or call is too long. most={ID_CHARACTERS_MAX}", kind=Kind.MESSAGE)
+    mark = mark_of(call, body)
     async with opened(call) as there:
         session = there.session
         recorded = await _recorded(session, drafts)
@@ -106,7 +109,7 @@ async def import_messages(call: Call, body: ImportBody) -> Imported:
         head = (last.head if last is not None else "") or session.head
         if found.new or found.edits:
             new = _on_head(drafts, found.new, session, body.head)
-            done = await there.writable().append(*found.edits, *new, head=body.head)
+            done = await add(call, there, [*found.edits, *new], mark, wish=Wish(body.head), new_ids=False)
             head = done.head if new else head
         if end is not None and session.heads.get(session.head) != found.ends[end]:
             await _show(there.writable(), found.ends[end])

@@ -25,16 +25,18 @@ from treering.ids import new_nonce, uptime
 from treering.kinds import Kind
 from treering.server.answers import StreamEnd, StreamPlace
 from treering.server.call import Call
-from treering.server.changing import expect, opened, request_key
+from treering.server.changing import expect, opened
 from treering.server.errors import failure_of
 from treering.server.events import message_of, stream_of
 from treering.server.limits import STREAM_IDLE_SECONDS, STREAM_POLL_SECONDS, STREAMS_MAX
+from treering.server.marks import Mark, find, leave, mark_of, once, require_same
 from treering.server.route import Query
 from treering.server.views import place_of
-from treering.server.writing import Body, Name, holds, once
+from treering.server.writing import Body, Name
+from treering.session.reader import Readable
 from treering.session.record import Appended
-from treering.session.streams import END, OpenStream, Piece, PieceKind, StreamStatus
-from treering.transcript.node import Draft
+from treering.session.streams import OpenStream, Piece, PieceKind
+from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
     from treering.api.async_streaming import AsyncStreamWriter
@@ -46,11 +48,11 @@ Key = tuple[int, str, str, str]
 class Held:
     """A stream that this worker writes, with its open session."""
 
-    def __init__(self, session: AsyncSession, writer: AsyncStreamWriter, request: str | None) -> None:
+    def __init__(self, session: AsyncSession, writer: AsyncStreamWriter, mark: Mark | None) -> None:
         self.session = session
         self.writer = writer
-        self.request = request
-        """The key of the request that began it."""
+        self.mark = mark
+        """The mark of the request that began it; it is not recorded."""
         self.used = uptime()
         self.lock = asyncio.Lock()
         self.ended: StreamEnd | None = None
@@ -76,23 +78,24 @@ class Writers:
     def __len__(self) -> int:
         return len(self._held)
 
-    async def begin(self, call: Call, role: str, head: str | None) -> Held:
+    async def begin(self, call: Call, body: StreamBody) -> Held:
         """Begin a stream at the session's current node, or on another head, which becomes the current one.
 
         Raises:
             UsageError: Too many streams are open.
             ConflictError: The session does not end at the place that the client saw.
         """
-        async with self._turn(call, "begin", request_key(call) or new_nonce()):
-            if (known := self._begun_by(call)) is not None:
+        mark = mark_of(call, body)
+        async with self._turn(call, "begin", mark.id if mark is not None else new_nonce()):
+            if mark is not None and (known := self._begun_by(call, mark)) is not None:
                 return known
             session = await self._session(call)
             try:
                 call.heads = session.heads
                 expect(call, await session.perform(place_of))
-                if head is not None and head != session.head:
-                    await session.switch(head)
-                return self._keep(call, session, await session.stream(role))
+                if body.head is not None and body.head != session.head:
+                    await session.switch(body.head)
+                return self._keep(call, session, await session.stream(body.role), mark)
             except BaseException:
                 await session.close()
                 raise
@@ -101,11 +104,14 @@ class Writers:
         """The lock of what simultaneous requests for one session must do once."""
         return self._turns.setdefault((*map(str, _key(call, "")), *what), asyncio.Lock())
 
-    def _begun_by(self, call: Call) -> Held | None:
+    def _begun_by(self, call: Call, mark: Mark) -> Held | None:
         """The stream that the same request began before, or None."""
-        request, place = request_key(call), _key(call, "")[:-1]
-        same = (held for key, held in self._held.items() if key[:-1] == place and held.request == request)
-        return next(same, None) if request is not None else None
+        place = _key(call, "")[:-1]
+        for key, held in self._held.items():
+            if key[:-1] == place and held.mark is not None and held.mark.id == mark.id:
+                require_same(mark, held.mark.digest)
+                return held
+        return None
 
     async def get(self, call: Call, stream: str) -> Held:
         """Return a stream to continue; takes it over if another worker began it.
@@ -120,7 +126,7 @@ class Writers:
                 return held
             session = await self._session(call)
             try:
-                return self._keep(call, session, await session.continue_stream(stream))
+                return self._keep(call, session, await session.continue_stream(stream), None)
             except BaseException:
                 await session.close()
                 raise
@@ -137,8 +143,8 @@ class Writers:
         store, name = call.place
         return await store.session(name, shared=True, create=False)
 
-    def _keep(self, call: Call, session: AsyncSession, writer: AsyncStreamWriter) -> Held:
-        held = Held(session, writer, request_key(call))
+    def _keep(self, call: Call, session: AsyncSession, writer: AsyncStreamWriter, mark: Mark | None) -> Held:
+        held = Held(session, writer, mark)
         self.add(_key(call, writer.id), held)
         return held
 
@@ -211,7 +217,7 @@ class StreamBody(Body, frozen=True, kw_only=True):
 
 async def begin_stream(call: Call, body: StreamBody) -> StreamPlace:
     """Begin an answer, whose text is stored and shown to readers while it is written."""
-    held = await call.service.writers.begin(call, body.role, body.head)
+    held = await call.service.writers.begin(call, body)
     return StreamPlace(id=held.writer.id, offset=held.writer.offset)
 
 
@@ -331,7 +337,13 @@ async def end_stream(call: Call, body: EndBody) -> StreamEnd:
             await held.writer.fail(body.reason)
             done = None
         else:
-            done = await (held.writer.finish() if body.outcome == "complete" else held.writer.stop())
+            try:
+                done = await (held.writer.finish() if body.outcome == "complete" else held.writer.stop())
+            except StreamLostError:  # perhaps another worker got this request, too, and ended it
+                await call.service.writers.let_go(call, name)
+                with suppress(NotFoundError):
+                    return await _ended(call, name)
+                raise
         held.ended = StreamEnd(outcome=body.outcome, recorded=done)
     await call.service.writers.let_go(call, name)
     return held.ended
@@ -350,39 +362,41 @@ async def _ended(call: Call, name: str) -> StreamEnd:
 
 async def keep_stream(call: Call) -> Appended:
     """Record the stored pieces of an answer as a node that is marked as partial."""
-    name = call.name("stream")
+    name, mark = call.name("stream"), mark_of(call, "keep")
     async with opened(call) as there:
         session = there.session
 
         async def look() -> Appended | None:
-            if await holds(session, [Draft(id=name)]):
+            if await session.perform(_is_node, name):
                 node = await session.get(name, blobs=False)
                 return Appended(nodes=(name,), head=node.head)
-            return Appended(nodes=(), head=session.head) if await _is_discarded(call, session) else None
+            return await find(session, mark)
 
         async def act() -> Appended:
-            return await there.writable().keep_stream(name)
+            done = await there.writable().keep_stream(name)
+            if not done.nodes:
+                await leave(session, mark)
+            return done
 
         return await once(call, session, look, act)
 
 
+def _is_node(reader: Readable, name: str) -> Steps[bool]:
+    return bool((yield from reader.replica.ask(lambda look: look.nodes([name]))))
+
+
 async def discard_stream(call: Call) -> Response:
     """End an answer without a node, and delete its pieces."""
+    mark = mark_of(call, "discard")
     async with opened(call) as there:
 
-        async def look() -> Response | None:
-            return Response(status_code=204) if await _is_discarded(call, there.session) else None
+        async def look() -> bool | None:
+            return await find(there.session, mark) is not None or None
 
-        async def act() -> Response:
+        async def act() -> bool:
             await there.writable().discard_stream(call.name("stream"))
-            return Response(status_code=204)
+            await leave(there.session, mark)
+            return True
 
-        return await once(call, there.session, look, act)
-
-
-async def _is_discarded(call: Call, session: AsyncSession) -> bool:
-    """Whether the stream ended without a node, if the request may be a repeated one."""
-    if request_key(call) is None:
-        return False
-    said = {"node": call.name("stream"), "end": StreamStatus.DISCARDED.value}
-    return any(said.items() <= note.brief.items() for note in await session.notes(END))
+        await once(call, there.session, look, act)
+    return Response(status_code=204)

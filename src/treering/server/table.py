@@ -12,7 +12,7 @@ SESSION: Final = "sessions/{key}"
 NODE: Final = f"{SESSION}/nodes/{{node:path}}"
 KEY: Final = {"Idempotency-Key": "Any text, such as a UUID: a repeated request with it adds nothing."}
 CONDITIONS: Final = {"If-Match": "The `ETag` of what was read: nothing is written if the session has changed.", **KEY}
-OF_STREAMS: Final = (streaming.write_piece, streaming.write_pieces, streaming.end_stream)
+UNCONDITIONAL: Final = (streaming.write_piece, streaming.write_pieces, streaming.end_stream, sessions.set_view_state)
 LAST: Final = {"Last-Event-ID": "The `id` of the last message: go on behind it."}
 
 READS: Final[Sequence[Route]] = (
@@ -44,8 +44,8 @@ READS: Final[Sequence[Route]] = (
 
 
 def _write(method: str, path: str, handler: Handler, status: int = 200) -> Route:
-    """A stream has conditions of its own once it was begun: the offset, and that it is open."""
-    headers = CONDITIONS if "{key}" in path and handler not in OF_STREAMS else KEY
+    """A stream has conditions of its own once it was begun: the offset, and that it is open. A choice has none."""
+    headers = CONDITIONS if "{key}" in path and handler not in UNCONDITIONAL else KEY
     return Route(method=method, path=path, handler=handler, status=status, writes=True, headers=headers)
 
 

@@ -5,42 +5,31 @@ A repeated request with the same `Idempotency-Key` gets the same answer, and not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from treering.api.async_session import AsyncSession
-from treering.digests import blake2b
-from treering.errors import ConflictError, HeadMovedError, NotFoundError, UsageError
+from treering.errors import UsageError
 from treering.kinds import Kind
 from treering.server.answers import Prepared, SessionCard
 from treering.server.call import Call
 from treering.server.changing import Opened, ids_of, opened, request_key
 from treering.server.limits import MESSAGES_MAX, NAME_CHARACTERS_MAX
+from treering.server.marks import Mark, add, find, leave, mark_of, marked, once
 from treering.server.reading import card_of
-from treering.session.reader import Readable
+from treering.session.position import Wish
 from treering.session.record import Appended
 from treering.session.recording import draft_of
-from treering.session.verbs.reading import Note
-from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Draft, Here, Node
-
-T = TypeVar("T")
 
 Messages = Annotated[list[Any], Meta(max_length=MESSAGES_MAX)]
 """Each message is a JSON object with a role, or text from the user."""
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
-LOOKED_AT = 100
-"""A repeated commit is looked for among this many of the newest checkpoints."""
 TRIES_MAX: Final = 8
 """How often a turn is ended again after another client recorded something first."""
-REQUEST = "request"
-"""The field with the key of a request: in a checkpoint's metadata, or in the brief of a session's first record."""
-REQUEST_BODY = "request_body"
-"""The field beside it that holds a digest of the request's body."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -50,7 +39,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class AppendBody(Body, frozen=True, kw_only=True):
     """Messages to record."""
 
-    messages: Messages
+    messages: Annotated[Messages, Meta(min_length=1)]
     head: str | None = None
     """Append to this head instead of the current one."""
     parent: str | UnsetType | None = UNSET
@@ -65,7 +54,8 @@ async def append(call: Call, body: AppendBody) -> Appended:
         raise UsageError("messages go below a parent, or on a head", kind=Kind.REQUEST)
     drafts = drafts_of(call, body.messages, HERE if body.parent is UNSET else body.parent)
     async with opened(call) as there:
-        return await record(call, there, drafts, head=body.head, expect=body.expect)
+        wish = Wish(body.head, HERE if isinstance(body.expect, UnsetType) else body.expect)
+        return await add(call, there, drafts, mark_of(call, body), wish=wish)
 
 
 def drafts_of(call: Call, messages: Sequence[Any], parent: str | Here | None = HERE) -> list[Draft]:
@@ -79,108 +69,6 @@ def drafts_of(call: Call, messages: Sequence[Any], parent: str | Here | None = H
         below = parent if isinstance(parent, Here) or not drafts else drafts[-1].id
         drafts.append(msgspec.structs.replace(draft_of(message), id=name, parent=below))
     return drafts
-
-
-async def record(
-    call: Call,
-    there: Opened,
-    drafts: Sequence[Draft],
-    *,
-    head: str | None = None,
-    expect: str | UnsetType | None = UNSET,
-) -> Appended:
-    """Record drafts. With `If-Match`, the head must not have moved when they are written."""
-    wanted: str | Here | None = HERE if isinstance(expect, UnsetType) else expect
-    if there.is_expected or not await holds(there.session, drafts):
-        session = there.writable()
-        if wanted is HERE and call.seen is not None and all(draft.parent is HERE for draft in drafts):
-            wanted = session.heads.get(head) if head is not None else session.node
-    fresh = request_key(call) is None  # then the ids were made just now
-    return await there.session.append(*drafts, head=head, expect=wanted, new_ids=fresh)
-
-
-async def holds(session: AsyncSession, drafts: Sequence[Draft]) -> bool:
-    """Whether an earlier request recorded these drafts."""
-    return bool(drafts) and bool(await session.perform(_recorded, [drafts[-1].id or ""]))
-
-
-def _recorded(reader: Readable, names: Sequence[str]) -> Steps[Collection[str]]:
-    """Those of the names that nodes, notes or edits have."""
-    found = yield from reader.replica.ask(lambda look: look.nodes(names))
-    return found or (yield from reader.replica.ask(lambda look: look.records(names)))
-
-
-async def once(
-    call: Call,
-    session: AsyncSession,
-    look: Callable[[], Awaitable[T | None]],
-    act: Callable[[], Awaitable[T]],
-    *,
-    tries: int = 1,
-) -> T:
-    """Do what a request asks for, unless an earlier run of the same request did it.
-
-    The earlier run may still be under way, at this worker or another one. Then this one is refused, since the session
-    has changed, and looks once more.
-
-    Args:
-        call: The request.
-        session: Its session; it is read again before another look.
-        look: Returns the answer of an earlier run, or None.
-        act: Does it, and returns the answer.
-        tries: How often, if it is refused because of something else that was recorded first.
-    """
-    if (done := await look()) is not None:
-        return done
-    while True:
-        tries -= 1
-        try:
-            return await act()
-        except (ConflictError, NotFoundError, UsageError) as error:
-            if request_key(call) is None:
-                raise
-            await session.refresh()
-            if (done := await look()) is not None:
-                return done
-            if not tries or not isinstance(error, HeadMovedError):
-                raise
-
-
-async def recorded(session: AsyncSession, draft: Draft) -> Node | Note | None:
-    """Return the node or note that an earlier request recorded for a draft; None if there is none."""
-    if draft.type == "note":
-        return next((note for note in await session.notes(draft.kind) if note.id == draft.id), None)
-    try:
-        return await session.get(draft.id or "", blobs=False)
-    except NotFoundError:
-        return None
-
-
-def marks_of(call: Call, body: Body) -> dict[str, object]:
-    """Return the fields to record, by which the same request is known if it is repeated; empty without a key."""
-    key = request_key(call)
-    return {} if key is None else {REQUEST: key, REQUEST_BODY: _digest(body)}
-
-
-def require_same(marks: Mapping[str, object], body: Body) -> None:
-    """Compare a request with the one that recorded `marks` with the same key; earlier versions recorded no digest.
-
-    Raises:
-        UsageError: It has another body.
-    """
-    if marks.get(REQUEST_BODY, _digest(body)) != _digest(body):
-        raise key_is_used()
-
-
-def key_is_used() -> UsageError:
-    """Return the error for a request whose key another request had."""
-    return UsageError(
-        "another request had this key", kind=Kind.DUPLICATE_ID, remedy="send other content with a key of its own"
-    )
-
-
-def _digest(body: Body) -> str:
-    return blake2b(msgspec.json.encode(body, order="deterministic"), 16)
 
 
 class CommitBody(Body, frozen=True, kw_only=True):
@@ -204,52 +92,49 @@ class CommitBody(Body, frozen=True, kw_only=True):
 
 async def commit(call: Call, body: CommitBody) -> Appended:
     """End a turn: record messages and a checkpoint, all or nothing; durable when it is answered."""
-    drafts = drafts_of(call, body.messages)
-    is_free = (call.seen, body.expect, body.expect_checkpoint) == (None, UNSET, UNSET)
+    mark, drafts = mark_of(call, body), drafts_of(call, body.messages)
     async with opened(call) as there:
-        look = partial(_committed, call, there.session, body, drafts)
-        act = partial(_commit, call, there, body, drafts, is_free=is_free)
-        return await once(call, there.session, look, act, tries=TRIES_MAX if is_free else 1)
+        session, tries = there.session, iter(range(TRIES_MAX))
+
+        async def look() -> Appended | None:
+            return await find(session, mark)
+
+        async def act() -> Appended:
+            there.writable()
+            return await _commit(call, there, body, drafts, mark)
+
+        def again() -> bool:
+            as_asked = body.expect in (UNSET, session.node) and body.expect_checkpoint in (UNSET, session.checkpoint_id)
+            return as_asked and call.seen is None and next(tries, None) is not None
+
+        return await once(call, session, look, act, again=again)
 
 
-async def _commit(call: Call, there: Opened, body: CommitBody, drafts: Sequence[Draft], *, is_free: bool) -> Appended:
-    """Commit. If the session may be anywhere (`is_free`), but the request has a key, it must be where it was read.
+async def _commit(call: Call, there: Opened, body: CommitBody, drafts: Sequence[Draft], mark: Mark | None) -> Appended:
+    """Commit. A request with a key or a condition expects the session to be where it was read.
 
-    So of two runs of one request the second is refused; it would commit beside the first one.
+    So of two runs of one request, or of two requests with one condition, the second is refused; it would commit beside
+    the first one.
     """
-    session, has_key = there.writable(), request_key(call) is not None
+    session = there.session
     expect: str | Here | None = HERE if isinstance(body.expect, UnsetType) else body.expect
     checkpoint: str | Here | None = HERE if isinstance(body.expect_checkpoint, UnsetType) else body.expect_checkpoint
-    if expect is HERE and (call.seen is not None or (is_free and has_key)):
-        expect = session.node
-    if is_free and has_key:
-        checkpoint = session.checkpoint_id
-    return await session.commit(
-        drafts,
+    if mark is not None or call.seen is not None or checkpoint is not HERE:
+        expect = session.node if expect is HERE else expect
+        checkpoint = session.checkpoint_id if checkpoint is HERE else checkpoint
+    done = await session.commit(
+        marked(drafts, mark),
         state=body.state,
         drop=body.drop,
         label=body.label,
         step=body.step,
-        metadata=body.metadata | marks_of(call, body),
+        metadata=body.metadata,
         expect=expect,
         expect_checkpoint=checkpoint,
         merge=body.merge,
-        new_ids=not has_key,
+        new_ids=True,
     )
-
-
-async def _committed(call: Call, session: AsyncSession, body: CommitBody, drafts: Sequence[Draft]) -> Appended | None:
-    """The result of an earlier request with this key; None if there was none.
-
-    Raises:
-        UsageError: The earlier request had another body.
-    """
-    key = request_key(call)
-    for made in reversed(await session.checkpoints(limit=LOOKED_AT)) if key is not None else ():
-        if made.metadata.get(REQUEST) == key:
-            require_same(made.metadata, body)
-            return Appended(nodes=tuple([draft.id or "" for draft in drafts]), head=made.head, checkpoint=made.id)
-    return None
+    return done if drafts else msgspec.structs.replace(done, nodes=())
 
 
 class EditBody(Body, frozen=True, kw_only=True):
@@ -268,7 +153,7 @@ async def edit(call: Call, body: EditBody) -> Appended:
     async with opened(call) as there:
         node = await there.session.get(call.name("node"), blobs=body.message is UNSET)
         message = _with_text(node, body.text) if isinstance(body.text, str) else body.message
-        return await record(call, there, drafts_of(call, [message], node.parent))
+        return await add(call, there, drafts_of(call, [message], node.parent), mark_of(call, body))
 
 
 def _with_text(node: Node, text: str) -> object:
@@ -314,31 +199,52 @@ async def label(call: Call, body: LabelBody) -> SessionCard:
     """Label a node or a checkpoint, or remove its label."""
     async with opened(call) as there:
         name = call.name("node")
-        if (await there.session.labels()).get(name) != (body.label or None):
-            await record(call, there, [_note(ids_of(call, 1)[0], "label", body.label, target=name)])
+        if request_key(call) is not None or (await there.session.labels()).get(name) != (body.label or None):
+            await add(call, there, [_note("label", body.label, target=name)], mark_of(call, body))
     return await card_of(call)
 
 
-def _note(name: str, kind: str, value: str | None, *, target: str | None = None) -> Draft:
-    return Draft(type="note", id=name, kind=kind, target=target, brief={kind: value})
+def _note(kind: str, value: str | None, *, target: str | None = None) -> Draft:
+    return Draft(type="note", kind=kind, target=target, brief={kind: value})
 
 
 async def retract(call: Call) -> SessionCard:
     """Hide a node from the context and from pages."""
     async with opened(call) as there:
         node = await there.session.get(call.name("node"), blobs=False)
-        if not node.retracted:
-            await record(call, there, [Draft(type="edit", id=ids_of(call, 1)[0], kind="retract", target=node.id)])
+        if request_key(call) is not None or not node.retracted:
+            await add(call, there, [Draft(type="edit", kind="retract", target=node.id)], mark_of(call, "retract"))
     return await card_of(call)
 
 
 async def unretract(call: Call) -> SessionCard:
     """Show a retracted node again."""
     async with opened(call) as there:
-        node = await there.session.get(call.name("node"), blobs=False)
-        if node.retracted:
-            await there.writable().unretract(node.id)
+
+        async def show() -> None:
+            node = await there.session.get(call.name("node"), blobs=False)
+            if node.retracted:
+                await there.writable().unretract(node.id)
+
+        await _go(call, there, mark_of(call, "unretract"), show)
     return await card_of(call)
+
+
+async def _go(call: Call, there: Opened, mark: Mark | None, move: Callable[[], Awaitable[None]]) -> None:
+    """Do what says how the session shall be, and leave a mark behind it: sent again, it undoes nothing.
+
+    If the worker is killed in between, or two runs are under way at once, it is done again.
+    """
+
+    async def act() -> bool:
+        await move()
+        await leave(there.session, mark)
+        return True
+
+    async def look() -> bool | None:
+        return await find(there.session, mark) is not None or None
+
+    await once(call, there.session, look, act)
 
 
 class SwitchBody(Body, frozen=True, kw_only=True):
@@ -350,8 +256,12 @@ class SwitchBody(Body, frozen=True, kw_only=True):
 async def switch(call: Call, body: SwitchBody) -> SessionCard:
     """Make another head the current one, at which the session opens."""
     async with opened(call) as there:
-        if there.session.head != body.head:
-            await there.writable().switch(body.head)
+
+        async def move() -> None:
+            if there.session.head != body.head:
+                await there.writable().switch(body.head)
+
+        await _go(call, there, mark_of(call, body), move)
     return await card_of(call)
 
 
@@ -364,8 +274,12 @@ class RewindBody(Body, frozen=True, kw_only=True):
 async def rewind(call: Call, body: RewindBody) -> SessionCard:
     """Go back to a checkpoint: its state, context and node together. Later nodes stay as a branch."""
     async with opened(call) as there:
-        if not await _stands_at(there.session, body.checkpoint):
-            await there.writable().rewind(body.checkpoint)
+
+        async def move() -> None:
+            if not await _stands_at(there.session, body.checkpoint):
+                await there.writable().rewind(body.checkpoint)
+
+        await _go(call, there, mark_of(call, body), move)
     return await card_of(call)
 
 
@@ -390,14 +304,18 @@ class BranchBody(Body, frozen=True, kw_only=True):
 async def branch(call: Call, body: BranchBody) -> SessionCard:
     """Make a new head, and make it the current one; the previous head stays where it is."""
     async with opened(call) as there:
-        session = there.session
+        mark, session = mark_of(call, body), there.session
 
         async def look() -> bool | None:
-            at = body.node or session.node
-            return (request_key(call) is not None and session.heads.get(body.head, "") == at) or None
+            return (body.head in session.heads and await find(session, mark) is not None) or None
 
         async def act() -> bool:
-            await there.writable().branch(body.head, node=body.node)
+            is_begun, exists = await find(session, mark) is not None, body.head in session.heads
+            if exists or not is_begun:
+                there.writable()
+            if not exists and not is_begun:
+                await leave(session, mark)
+            await session.branch(body.head, node=body.node)
             return True
 
         await once(call, session, look, act)
@@ -416,11 +334,12 @@ async def change(call: Call, body: ChangeBody) -> SessionCard:
     async with opened(call) as there:
         info = there.session.info
         now, wanted = {"title": info.title, "status": info.status}, {"title": body.title, "status": body.status}
+        has_key = request_key(call) is not None
         drafts = [
-            _note(name, kind, value)
-            for name, (kind, value) in zip(ids_of(call, len(wanted)), wanted.items(), strict=True)
-            if not isinstance(value, UnsetType) and value != now[kind]
+            _note(kind, value)
+            for kind, value in wanted.items()
+            if not isinstance(value, UnsetType) and (has_key or value != now[kind])
         ]
         if drafts:
-            await record(call, there, drafts)
+            await add(call, there, drafts, mark_of(call, body))
     return await card_of(call)

@@ -1,0 +1,219 @@
+"""Know a request again that is sent again with its `Idempotency-Key`.
+
+Rule 1: a request with a key leaves a mark in its session: a record whose id is made from the key and the session, and
+whose brief has a digest of what was asked. It is the first record that the request adds, in one append with the others.
+A request that navigates, or makes something that has a name, records its mark as a note.
+Rule 2: a request whose mark is there was done, by whatever worker: its answer is made from the records of that append.
+If something else was asked, the request is refused.
+Rule 3: the first run may still be under way. So the mark is looked for in each plan of an append, and once more if the
+request is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from treering.api.async_session import AsyncSession
+from treering.digests import blake2b
+from treering.errors import ConflictError, HeadMovedError, NotFoundError, UsageError
+from treering.format.record import Record, decode_record, read_brief
+from treering.format.values import fields_of
+from treering.kinds import Kind
+from treering.server.call import Call
+from treering.server.changing import Opened, expect, ids_of, request_key
+from treering.server.views import place_of
+from treering.session.position import ANYWHERE, Wish
+from treering.session.reader import Readable
+from treering.session.record import Appended, record
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+T = TypeVar("T")
+
+REQUEST: Final = "request"
+"""The field of a brief with the digest of what was asked, as an `id`, which no redactor changes; and the kind of a note
+that is only a mark."""
+DIGEST_BYTES: Final = 16
+LINES_AT_ONCE: Final = 64
+
+
+class Mark(NamedTuple):
+    """The mark of a request."""
+
+    id: str
+    """The id of the record."""
+    digest: str
+    """The digest of what was asked."""
+
+    def on(self, draft: Draft) -> Draft:
+        """Return a draft that is the mark as well."""
+        return msgspec.structs.replace(draft, id=self.id, brief={**(draft.brief or {}), REQUEST: {"id": self.digest}})
+
+    @property
+    def note(self) -> Draft:
+        """A note that is only the mark."""
+        return self.on(Draft(type="note", kind=REQUEST))
+
+
+def mark_of(call: Call, asked: msgspec.Struct | str) -> Mark | None:
+    """Return the mark of a request; None if it has no key.
+
+    Args:
+        call: The request.
+        asked: Its body; without one, a word for what it does.
+    """
+    if request_key(call) is None:
+        return None
+    about = sorted((name, value) for name, value in call.request.path_params.items() if name != "key")
+    what = (asked, None) if isinstance(asked, str) else (type(asked).__name__, asked)
+    data = msgspec.json.encode((*what, about), order="deterministic")
+    return Mark(ids_of(call, 1)[0], blake2b(data, DIGEST_BYTES))
+
+
+def marked(drafts: Sequence[Draft], mark: Mark | None) -> list[Draft]:
+    """Return drafts of which the first is the mark; without drafts, the note that is only the mark."""
+    if mark is None:
+        return list(drafts)
+    return [mark.on(drafts[0]), *drafts[1:]] if drafts else [mark.note]
+
+
+async def find(session: AsyncSession, mark: Mark | None) -> Appended | None:
+    """Return what an earlier run of a request recorded; None if there was none.
+
+    Raises:
+        UsageError: Something else was asked with this key.
+    """
+    if mark is None or not (records := await session.perform(_append_of, mark)):
+        return None
+    nodes = [each for each in records if each.type == "node"]
+    checkpoints = [each for each in records if each.type == "checkpoint"]
+    return Appended(
+        nodes=tuple([each.id for each in nodes]),
+        head=next((each.head for each in reversed(nodes or checkpoints)), session.head),
+        checkpoint=checkpoints[-1].id if checkpoints else None,
+    )
+
+
+def _append_of(reader: Readable, mark: Mark) -> Steps[list[Record]]:
+    """The mark and the records behind it in the same append; none if the mark is not recorded."""
+    found = yield from reader.replica.ask(lambda look: look.records([mark.id]))
+    if mark.id not in found:
+        return []
+    said = fields_of(read_brief(found[mark.id]).get(REQUEST))
+    require_same(mark, said.get("id", mark.digest))  # it is gone if the record was erased
+    at, end = found[mark.id].at, reader.replica.state.end
+    records: list[Record] = []
+    while at < end and (not records or records[-1].by == records[0].by):
+        places = range(at, min(end, at + LINES_AT_ONCE))
+        lines = yield from reader.replica.lines_at(places)
+        records += [decode_record(lines[place]) for place in places]
+        at = places.stop
+    return list(takewhile(lambda each: each.by == records[0].by, records))
+
+
+def require_same(mark: Mark, digest: object) -> None:
+    """Compare what was asked with what was asked first.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if digest != mark.digest:
+        raise UsageError(
+            "another request had this key", kind=Kind.DUPLICATE_ID, remedy="send other content with a key of its own"
+        )
+
+
+async def once(
+    call: Call,
+    session: AsyncSession,
+    look: Callable[[], Awaitable[T | None]],
+    act: Callable[[], Awaitable[T]],
+    *,
+    again: Callable[[], bool] | None = None,
+) -> T:
+    """Do what a request asks for, unless an earlier run of the same request did it.
+
+    Args:
+        call: The request.
+        session: Its session; it is read again before another look.
+        look: Returns the answer of an earlier run, or None.
+        act: Does it, and returns the answer.
+        again: Returns whether to try again, after a head moved and the session was read again.
+    """
+    if (done := await look()) is not None:
+        return done
+    while True:
+        try:
+            return await act()
+        except (ConflictError, NotFoundError, UsageError) as error:
+            if request_key(call) is None:
+                raise
+            await session.refresh()
+            if (done := await look()) is not None:
+                return done
+            if again is None or not isinstance(error, HeadMovedError) or not again():
+                raise
+
+
+async def add(
+    call: Call,
+    there: Opened,
+    drafts: Sequence[Draft],
+    mark: Mark | None,
+    *,
+    wish: Wish = ANYWHERE,
+    new_ids: bool = True,
+) -> Appended:
+    """Record drafts, once. With `If-Match`, nothing may have been recorded since.
+
+    Args:
+        call: The request.
+        there: Its session.
+        drafts: The drafts.
+        mark: The mark.
+        wish: Where they go.
+        new_ids: The drafts have no ids that the client chose: the first one becomes the mark.
+    """
+    if new_ids:
+        drafts = marked(drafts, mark)
+    elif mark is not None:
+        drafts = [mark.note, *drafts]
+
+    async def look() -> Appended | None:
+        return await find(there.session, mark)
+
+    async def act() -> Appended:
+        there.writable()
+        return await there.session.perform(_add_if, drafts, wish, mark, call, new_ids=new_ids)
+
+    return await once(call, there.session, look, act)
+
+
+def _add_if(
+    writer: Writer, drafts: Sequence[Draft], wish: Wish, mark: Mark | None, call: Call, *, new_ids: bool
+) -> Steps[Appended]:
+    known = writer.replica.known_view  # in which the mark was looked for
+
+    def allowed() -> Steps[None]:
+        if mark is not None and writer.replica.known_view is not known and (yield from _append_of(writer, mark)):
+            raise ConflictError("another run of this request was first", kind=Kind.STALE)
+        yield from expect_now(writer, call)
+
+    stored = [*map(writer.options.hooks.stored, drafts)]
+    return (yield from record(writer, stored, wish=wish, new_ids=new_ids, allowed=allowed))
+
+
+def expect_now(reader: Readable, call: Call) -> Steps[None]:
+    """Compare the end of the session, as it was read last, with the one that the client saw; see `expect`."""
+    expect(call, (yield from place_of(reader)))
+
+
+async def leave(session: AsyncSession, mark: Mark | None) -> None:
+    """Record a mark as a note of its own, if there is one to record."""
+    if mark is not None:
+        await session.append(mark.note)
