@@ -17,6 +17,7 @@ from tests.session.faults import Meeting, Unreliable
 import treering
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
+from treering.exporters import export
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Append, Put, Request
@@ -599,3 +600,22 @@ def test_of_two_that_write_at_once_one_is_told(folder: Path) -> None:
             assert sorted(pool.map(send, workers)) == [200, 409], turn
         view = treering.open(folder).view("trip")
         assert (view.info.nodes, len(view.heads)) == (before + 1, 2)
+
+
+@pytest.mark.parametrize("form", ["pi", "kit", "evva", "claude"])
+def test_marks_of_requests_are_not_exported(tmp_path: Path, form: str) -> None:
+    """They are about requests, and no part of the conversation."""
+    api = client(tmp_path / "store")
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("sessions", {"id": "s"}),
+        ("sessions/s/messages", {"messages": messages("to the sea?", "yes")}),
+        ("sessions/s/commit", {"state": {"step": 1}}),
+    ]
+    for path, body in asked:
+        assert api.post(path, json=body, headers=KEY | {"idempotency-key": path}).status_code in {200, 201}
+    with treering.open(tmp_path / "store") as store:
+        view = store.view("s")
+        assert {note.kind for note in view.notes()} == {"created", "request_mark"}
+        done = export(view, tmp_path / "out", format=form)
+    assert (done.left_out, done.same_context) == ([], True)
+    assert "request_mark" not in (tmp_path / "out").read_text()

@@ -35,7 +35,7 @@ from treering.transcript.node import Draft
 
 T = TypeVar("T")
 
-REQUEST: Final = "request"
+REQUEST: Final = "request_mark"
 """The field of a brief with the digest of what was asked, as an `id`, which no redactor changes; and the kind of a note
 that is only a mark."""
 DIGEST_BYTES: Final = 16

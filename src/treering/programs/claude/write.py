@@ -43,7 +43,7 @@ from treering.session.reader import Readable
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"card", "exported", "import", "link", "origin"})
+_NOT_WRITTEN: Final = frozenset({"card", "created", "exported", "import", "link", "origin", "request_mark"})
 """Notes about the store or the import, which are not part of the conversation."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 _REASONS: Final = {

@@ -34,7 +34,9 @@ from treering.programs.formats import Format, find_format
 from treering.session.verbs.extending import EXPORTED
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", EXPORTED, "link", "damage", "stream", "stream_end"})
+_NOT_WRITTEN: Final = frozenset(
+    {"card", "created", "import", "origin", EXPORTED, "link", "damage", "request_mark", "stream", "stream_end"}
+)
 """Notes about the store or the import, which are not part of the conversation."""
 _UNTOLD: Final = _NOT_WRITTEN - {"link", "damage"}
 """Notes that are not reported as left out."""

@@ -50,7 +50,10 @@ from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
 from treering.transcript.node import MESSAGES, Draft
 
-_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", "exported", "link", "damage", "stream", "stream_end"})
+_NOT_WRITTEN: Final = frozenset(
+    {"card", "created", "import", "origin", "exported", "link", "damage", "request_mark", "stream", "stream_end"}
+)
+_UNTOLD: Final = _NOT_WRITTEN - {"link", "damage"}
 _PERSISTED: Final = MESSAGES | {"branch_summary", "compaction", "model_change", "usage"}
 """Kinds that are part of the document, as a message or in a counter."""
 _NUMBERS: Final = {
@@ -278,7 +281,7 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
     for draft in (each.draft for each in records):
         if draft.type == "node" and draft.kind in MESSAGES and draft.id not in shown:
             left[draft.kind, "not in the context, and evva keeps no history"] += 1
-        elif draft.kind not in (*_PERSISTED, "card", "exported", "import", "origin"):
+        elif draft.kind not in _PERSISTED | _UNTOLD:
             left[draft.kind, "evva has no such record"] += 1
     return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]
 
