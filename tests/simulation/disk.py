@@ -18,7 +18,19 @@ from tests.simulation.world import Effect, World
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.storage import rules
-from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Get, Put, Request, Version, Written
+from treering.storage.requests import (
+    ABSENT,
+    Answer,
+    Append,
+    Delete,
+    Deleted,
+    Get,
+    Put,
+    Request,
+    Version,
+    Written,
+    key_of,
+)
 
 SECTOR_BYTES = 8  # a disk writes a sector as a whole; real sectors are larger
 FAILED = "input/output error"
@@ -129,9 +141,9 @@ class Disk(World):
         finally:
             self._locked.discard(key)
 
-    def _refused_now(self, request: Put) -> TreeringError | None:
-        """Return the error if the condition of a put does not hold for the stored bytes, shown or not."""
-        key = request.key
+    def _refused_now(self, request: Put | Delete) -> TreeringError | None:
+        """Return the error if the condition of a request does not hold for the stored bytes, shown or not."""
+        key = key_of(request)
         if key not in self._files or self._is_marked(key) or request.expect is None:
             return self._refused(request)
         return ConflictError("a killed process wrote here", key=key)
@@ -174,11 +186,16 @@ class Disk(World):
             yield  # a process that is killed here leaves synced bytes without a mark
         return self._show(key)
 
+    def _delete(self, request: Delete) -> Effect:
+        return self._delete_each(request)
+
     def _delete_each(self, request: Delete) -> Effect:
         for key in request.keys:
-            if key in self._files:  # a log is removed under its lock
+            if key in self._files:  # a log is removed under its lock, and its version compared there
                 yield from self._lock(key)
                 self._locked.discard(key)
+            if request.expect is not None and key in self.objects and (refused := self._refused_now(request)):
+                return refused
             if key in self.objects:
                 self._pending.append(_Name(key, self.objects[key], self._files.get(key, b""), self._synced.get(key, 0)))
             self._files.pop(key, None)
