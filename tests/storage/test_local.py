@@ -403,6 +403,25 @@ def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, d
         other.join()
 
 
+def test_a_deletion_that_waited_compares_with_what_is_there_then(
+    driver: LocalDriver, disk: Disk, waits: list[str]
+) -> None:
+    """An append in progress is no moment of the log: a deletion with the version before it removes nothing."""
+    version, answers = start_log(driver), []
+    deleting = threading.Thread(target=lambda: answers.append(ask_any(driver, Delete((LOG,), expect=version))))
+
+    def interrupt() -> None:
+        deleting.start()
+        while not waits and deleting.is_alive():
+            pass
+
+    disk.before["tail.jsonl"] = interrupt
+    ask(driver, Append(LOG, b"a\n", version), Written)
+    deleting.join()
+    assert isinstance(answers[0], ConflictError)
+    assert ask(driver, Get(LOG), Found).data == b"head\na\n"
+
+
 def test_a_replaced_log_is_not_kept_open(driver: LocalDriver, root: Path) -> None:
     """An open descriptor would keep erased bytes on the disk, so replacing a log closes it."""
     version = ask(driver, Append(LOG, b"a\n", start_log(driver)), Written).version
