@@ -404,22 +404,23 @@ def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, d
 
 
 def test_a_deletion_that_waited_compares_with_what_is_there_then(
-    driver: LocalDriver, disk: Disk, waits: list[str]
+    driver: LocalDriver, root: Path, waits: list[str]
 ) -> None:
-    """An append in progress is no moment of the log: a deletion with the version before it removes nothing."""
-    version, answers = start_log(driver), []
+    """Another process writes while it waits for the lock: the version from before is gone, and nothing is removed."""
+    version, answers = start_log(driver), list[object]()
     deleting = threading.Thread(target=lambda: answers.append(ask_any(driver, Delete((LOG,), expect=version))))
-
-    def interrupt() -> None:
+    folder = os.open((root / LOG).parent, os.O_RDONLY)
+    with local_lock.open_lock(folder) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         deleting.start()
         while not waits and deleting.is_alive():
             pass
-
-    disk.before["tail.jsonl"] = interrupt
-    ask(driver, Append(LOG, b"a\n", version), Written)
+        with (root / LOG).open("ab") as log:
+            log.write(b"a\n")
     deleting.join()
+    os.close(folder)
     assert isinstance(answers[0], ConflictError)
-    assert ask(driver, Get(LOG), Found).data == b"head\na\n"
+    assert (root / LOG).read_bytes() == b"head\na\n"
 
 
 def test_a_replaced_log_is_not_kept_open(driver: LocalDriver, root: Path) -> None:
