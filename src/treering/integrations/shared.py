@@ -96,3 +96,8 @@ def shared_writer(place: Place, name: str, extra: Mapping[str, object], status: 
     card = Card(session=name, life="", write="", created=now, updated=now, status=status, extra=dict(extra))
     options = Options(shared=True, redaction=place.redaction)
     return Writer(place.keys(name), DEFAULT_POLICY, card, options, place.prepare, memory=place.memory)
+
+
+def is_recorded(writer: Writer, name: str) -> Steps[bool]:
+    """Whether a node, note or edit of the session has this id."""
+    return bool((yield from writer.replica.ask(lambda look: look.records([name]))))

@@ -202,15 +202,10 @@ def _add_if(
     def allowed() -> Steps[None]:
         if mark is not None and writer.replica.known_view is not known and (yield from _append_of(writer, mark)):
             raise ConflictError("another run of this request was first", kind=Kind.STALE)
-        yield from expect_now(writer, call)
+        expect(call, (yield from place_of(writer)))
 
     stored = [*map(writer.options.hooks.stored, drafts)]
     return (yield from record(writer, stored, wish=wish, new_ids=new_ids, allowed=allowed))
-
-
-def expect_now(reader: Readable, call: Call) -> Steps[None]:
-    """Compare the end of the session, as it was read last, with the one that the client saw; see `expect`."""
-    expect(call, (yield from place_of(reader)))
 
 
 async def leave(session: AsyncSession, mark: Mark | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Annotated, Final
 
 import msgspec
@@ -110,9 +109,12 @@ async def delete(call: Call) -> Response:
     """Delete a session with all its contents."""
     store, name = call.place
     has_key = request_key(call) is not None
-    with suppress(*[NotFoundError] if has_key else []):  # an earlier run deleted it
-        if call.seen is not None:
+    if call.seen is not None:
+        try:
             expect(call, (await call.kept()).place)
+        except NotFoundError:
+            if not has_key:  # else an earlier run deleted it
+                raise
     await store.delete(name, missing_ok=has_key)
     call.service.views.forget(store, name)
     await arun(delete_parcel(store.place, _parcel(name)), store.place.driver)

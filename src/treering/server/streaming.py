@@ -33,10 +33,8 @@ from treering.server.marks import Mark, find, leave, mark_of, once, require_same
 from treering.server.route import Query
 from treering.server.views import place_of
 from treering.server.writing import Body, Name
-from treering.session.reader import Readable
 from treering.session.record import Appended
 from treering.session.streams import OpenStream, Piece, PieceKind
-from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
     from treering.api.async_streaming import AsyncStreamWriter
@@ -367,7 +365,7 @@ async def keep_stream(call: Call) -> Appended:
         session = there.session
 
         async def look() -> Appended | None:
-            if await session.perform(_is_node, name):
+            with suppress(NotFoundError):
                 node = await session.get(name, blobs=False)
                 return Appended(nodes=(name,), head=node.head)
             return await find(session, mark)
@@ -379,10 +377,6 @@ async def keep_stream(call: Call) -> Appended:
             return done
 
         return await once(call, session, look, act)
-
-
-def _is_node(reader: Readable, name: str) -> Steps[bool]:
-    return bool((yield from reader.replica.ask(lambda look: look.nodes([name]))))
 
 
 async def discard_stream(call: Call) -> Response:

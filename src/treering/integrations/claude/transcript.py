@@ -28,6 +28,7 @@ from treering.integrations.claude.entries import as_text, entry_of, is_entry
 from treering.integrations.claude.loading import walk
 from treering.integrations.claude.recorded import Entry, Recorded
 from treering.integrations.claude.summary import Summary, caught_up, changed_card, summary_on
+from treering.integrations.shared import is_recorded
 from treering.kinds import Kind
 from treering.programs.claude.entries import Spot, read_entry
 from treering.session.content import Restored
@@ -104,7 +105,7 @@ class Transcript:
         name = f"link-{blake2b(child.encode('utf-8', 'surrogatepass'), 16)}"
 
         def plan() -> Steps[Recording]:
-            known = yield from self.writer.replica.ask(lambda look: look.records([name]))
+            known = yield from is_recorded(self.writer, name)
             self.writer.position.follow_session()
             recording = Recording(self.writer)
             if not known:

@@ -18,6 +18,7 @@ from treering.checkpoint.context import Context, Item
 from treering.errors import UsageError
 from treering.format.record import read_brief
 from treering.integrations.openai.turns import start_of
+from treering.integrations.shared import is_recorded
 from treering.kinds import Kind
 from treering.session.content import ContextItem, Restored
 from treering.session.pairs import recorded
@@ -104,11 +105,6 @@ def add(writer: Writer, new: Sequence[Mapping[str, Any]], ids: Sequence[str], *,
         return recording
 
     yield from writer.appender.write(plan)
-
-
-def is_recorded(writer: Writer, name: str) -> Steps[bool]:
-    """Whether a node or note has this id."""
-    return bool((yield from writer.replica.ask(lambda look: look.records([name]))))
 
 
 def pop(writer: Writer) -> Steps[Any]:

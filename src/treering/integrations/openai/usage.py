@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from treering.format.values import fields_of
-from treering.integrations.openai.history import is_recorded, items_at
+from treering.integrations.openai.history import items_at
 from treering.integrations.openai.turns import turned
+from treering.integrations.shared import is_recorded
 from treering.session.record import record
 from treering.session.verbs.reading import notes
 from treering.session.writer import Writer

@@ -29,17 +29,11 @@ from treering.programs.common.reader import text_of
 from treering.programs.common.rules import Rules
 from treering.programs.common.source_record import numbered_record, object_in, own_id, record_bytes
 from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts
-from treering.programs.common.target import Composed, LeftOut, LineExporter
+from treering.programs.common.target import NOT_WRITTEN, UNTOLD, Composed, LeftOut, LineExporter
 from treering.programs.formats import Format, find_format
 from treering.session.verbs.extending import EXPORTED
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset(
-    {"card", "created", "import", "origin", EXPORTED, "link", "damage", "request_mark", "stream", "stream_end"}
-)
-"""Notes about the store or the import, which are not part of the conversation."""
-_UNTOLD: Final = _NOT_WRITTEN - {"link", "damage"}
-"""Notes that are not reported as left out."""
 _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
     "damage": "bytes in which there is no record",
@@ -185,7 +179,7 @@ class _Composer:
         return header
 
     def _look_at_own(self, draft: Draft) -> None:
-        self._changed = self._changed or draft.type != "note" or draft.kind not in _NOT_WRITTEN
+        self._changed = self._changed or draft.type != "note" or draft.kind not in NOT_WRITTEN
         if draft.kind == EXPORTED:
             links = draft.links or {}
             place = links.get("source_parent", links.get("parent"))
@@ -244,10 +238,10 @@ class _Composer:
             self._take_edit(draft)
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft) and not self._is_mended:
             self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # read just now
-        elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
+        elif draft.type == "note" and draft.kind in NOT_WRITTEN:
             if draft.kind == "import" and (payload := fields_of(draft.payload)).get("format") == self._target.FORMAT:
                 self._has_ids = payload.get("version", 1) >= _WITH_IDS
-            self._left.update([(draft.kind, False)] if draft.kind not in _UNTOLD else [])
+            self._left.update([(draft.kind, False)] if draft.kind not in UNTOLD else [])
         elif (draft.brief or {}).get("stand_in"):
             self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
         elif stored.imported and draft.type == "note" and draft.kind == "session":

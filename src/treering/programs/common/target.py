@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -12,8 +12,16 @@ from treering.errors import UsageError
 from treering.format.values import Fields
 from treering.kinds import Kind
 from treering.programs import has_part, known_programs, part_of
+from treering.session.verbs.extending import EXPORTED
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
+
+NOT_WRITTEN: Final = frozenset(
+    {"card", "created", "import", "origin", EXPORTED, "link", "damage", "request_mark", "stream", "stream_end"}
+)
+"""Notes about the store, the import or a request, which are not part of the conversation."""
+UNTOLD: Final = NOT_WRITTEN - {"link", "damage"}
+"""Notes that are not reported as left out."""
 
 
 class LeftOut(msgspec.Struct, frozen=True):

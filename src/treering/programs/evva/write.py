@@ -22,7 +22,7 @@ from treering.programs.common.blocks import blocks_of
 from treering.programs.common.entry import RAW, as_bytes
 from treering.programs.common.rfc3339 import write_time
 from treering.programs.common.stored import Stored, header_in, is_fork, stored_drafts
-from treering.programs.common.target import Composed, LeftOut
+from treering.programs.common.target import NOT_WRITTEN, UNTOLD, Composed, LeftOut
 from treering.programs.common.usage import spelled
 from treering.programs.common.words import SPELLED, WORDS, digest_of
 from treering.programs.common.writing import encode_go
@@ -50,10 +50,6 @@ from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
 from treering.transcript.node import MESSAGES, Draft
 
-_NOT_WRITTEN: Final = frozenset(
-    {"card", "created", "import", "origin", "exported", "link", "damage", "request_mark", "stream", "stream_end"}
-)
-_UNTOLD: Final = _NOT_WRITTEN - {"link", "damage"}
 _PERSISTED: Final = MESSAGES | {"branch_summary", "compaction", "model_change", "usage"}
 """Kinds that are part of the document, as a message or in a counter."""
 _NUMBERS: Final = {
@@ -141,7 +137,7 @@ def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
                 held = _way(leaf, above) if any(each.type == "node" for each in since) else set()
                 if all(each.id in held for each in since if each.type == "node" and each.id in path):
                     since = []
-        elif not imported and draft.kind not in _NOT_WRITTEN:
+        elif not imported and draft.kind not in NOT_WRITTEN:
             since.append(draft)
     return since
 
@@ -281,7 +277,7 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
     for draft in (each.draft for each in records):
         if draft.type == "node" and draft.kind in MESSAGES and draft.id not in shown:
             left[draft.kind, "not in the context, and evva keeps no history"] += 1
-        elif draft.kind not in _PERSISTED | _UNTOLD:
+        elif draft.kind not in _PERSISTED | UNTOLD:
             left[draft.kind, "evva has no such record"] += 1
     return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]
 
