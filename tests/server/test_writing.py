@@ -369,6 +369,26 @@ def test_a_request_that_is_sent_again_undoes_nothing(api: TestClient, folder: Pa
     assert not treering.open(folder).view("trip").get(answer).retracted
 
 
+@pytest.mark.parametrize("verb", ["switch", "rewind", "unretract"])
+def test_where_somebody_went_since_he_stays(api: TestClient, folder: Path, verb: str) -> None:
+    """What navigates is answered when it is sent again, and does not take others along a second time."""
+    view = treering.open(folder).view("trip")
+    answer, newest = view.path()[-1], view.checkpoints()[-1].id
+    mine, theirs = {
+        "switch": (("switch", {"head": "mountains"}), ("switch", {"head": "main"})),
+        "rewind": (("rewind", {"checkpoint": view.checkpoints()[0].id}), ("rewind", {"checkpoint": newest})),
+        "unretract": ((f"nodes/{answer}/unretract", None), (f"nodes/{answer}/retract", None)),
+    }[verb]
+    if verb == "unretract":
+        api.post(f"sessions/trip/{theirs[0]}")
+    assert api.post(f"sessions/trip/{mine[0]}", json=mine[1], headers=KEY).status_code == 200
+    assert api.post(f"sessions/trip/{theirs[0]}", json=theirs[1]).status_code == 200
+    end = records(folder)
+    for worker in (api, client(folder)):
+        assert worker.post(f"sessions/trip/{mine[0]}", json=mine[1], headers=KEY).status_code == 200
+    assert records(folder) == end
+
+
 def test_an_edit_is_a_sibling(api: TestClient, folder: Path) -> None:
     """An edited message stands beside the old one, on a head of its own, and no other head moves."""
     view = treering.open(folder).view("trip")
