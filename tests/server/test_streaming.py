@@ -256,6 +256,27 @@ def test_the_end_of_an_answer_can_be_sent_again(server: Serving) -> None:
             assert (unknown.status_code, unknown.json()["error"]["kind"]) == (404, "stream")
 
 
+def test_an_answer_that_another_worker_ended_has_ended(folder: Path) -> None:
+    """The request comes to another worker first, and then again to the one that began the answer."""
+    with client(folder) as beginner, client(folder) as other:
+        path = begin(beginner)  # type: ignore[arg-type]  # as below
+        beginner.post(f"{path}/pieces", json={"offset": 0, "text": "whole", "flush": True})
+        answers = [each.post(f"{path}/end", json={}) for each in (other, beginner, beginner)]
+        assert [answer.status_code for answer in answers] == [200] * 3, answers[1].text
+        assert len({answer.json()["recorded"]["nodes"][0] for answer in answers}) == 1
+
+
+def test_a_key_begins_one_answer(folder: Path) -> None:
+    """The same request gets the same stream; another one with its key is refused."""
+    with client(folder) as api:
+        first, again, other = (
+            api.post("sessions/trip/streams", json=body, headers={"idempotency-key": "s"})
+            for body in ({}, {}, {"head": "mountains"})
+        )
+        assert (first.status_code, again.json()) == (201, first.json())
+        assert (other.status_code, other.json()["error"]["kind"]) == (409, "duplicate_id")
+
+
 def test_thinking_and_calls_are_parts_of_an_answer(folder: Path) -> None:
     """Pieces of all kinds make the message that a model API would have given."""
     with client(folder) as api:
