@@ -7,11 +7,13 @@ leaves the old bytes. There a write reads first; on all other stores it is one r
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from treering.errors import ConflictError, CorruptError
 from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel, encode_parcel
 from treering.format.paths import parcel_folder, parcel_key, parcel_of
 from treering.ids import new_nonce
-from treering.journal.register import Register, Swapped
+from treering.journal.register import Cell, Register, Swapped
 from treering.kinds import Kind
 from treering.storage.requests import Delete, Deleted, Entry, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, found_in, list_all
@@ -33,7 +35,15 @@ class ParcelRegister(Register[bytes]):
         return decode_header(value, key=self.key).write
 
 
-def put_parcel(place: Place, name: str, content: bytes, *, expect: Version | None = None) -> Steps[Version]:
+def put_parcel(
+    place: Place,
+    name: str,
+    content: bytes,
+    *,
+    expect: Version | None = None,
+    write: str | None = None,
+    own: Collection[str] = (),
+) -> Steps[Version]:
     """Write a parcel; durable when it returns. Returns its version.
 
     Args:
@@ -41,6 +51,8 @@ def put_parcel(place: Place, name: str, content: bytes, *, expect: Version | Non
         name: Non-empty parts, separated by slashes.
         content: Any bytes.
         expect: Replace only this version; `ABSENT`: there must be no parcel yet. None replaces any version.
+        write: The id of this write; by default a new one.
+        own: Ids of the caller's writes behind that version that had no answer: what they wrote may be replaced, too.
 
     Raises:
         ConflictError: There is another version; nothing was written.
@@ -48,23 +60,26 @@ def put_parcel(place: Place, name: str, content: bytes, *, expect: Version | Non
         UnavailableError: The store did not answer; the bytes may be written.
     """
     key = parcel_key(place.prefix, name)
-    data = encode_parcel(name, content, write=new_nonce())
+    data = encode_parcel(name, content, write=write or new_nonce())
     yield from place.prepare()
     if expect is None and place.driver.conditional:
         return (yield from ask(Put(key, data), Written)).version
     if expect is None:
         expect = (yield from ParcelRegister(key).read()).version
-    return (yield from replace_parcel(key, data, expect=expect))
+    return (yield from replace_parcel(key, data, expect=expect, own=own))
 
 
-def replace_parcel(key: str, data: bytes, *, expect: Version) -> Steps[Version]:
-    """Replace one version of a parcel; return the new version.
+def replace_parcel(key: str, data: bytes, *, expect: Version, own: Collection[str] = ()) -> Steps[Version]:
+    """Replace one version of a parcel, or what a write in `own` wrote; return the new version.
 
     Raises:
         ConflictError: There is another version; nothing was written.
         UnavailableError: The store did not answer; the bytes may be written.
     """
-    outcome = yield from ParcelRegister(key).replace(data, expect=expect)
+    register = ParcelRegister(key)
+    outcome = yield from register.replace(data, expect=expect)
+    if isinstance(outcome, Cell) and outcome.value is not None and register.write_id(outcome.value) in own:
+        outcome = yield from register.replace(data, expect=outcome.version)
     if not isinstance(outcome, Swapped):
         raise ConflictError("another process wrote this parcel, or removed it", kind=Kind.PARCEL, key=key)
     return outcome.version

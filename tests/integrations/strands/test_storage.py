@@ -31,7 +31,7 @@ from treering.storage.faulty import Fault, FaultyDriver, scripted_plan
 from treering.storage.generic import GenericDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Driver
+from treering.storage.requests import Driver, Put, Request
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
@@ -262,6 +262,37 @@ async def test_a_lost_reply_is_no_conflict() -> None:
     await storage.write("k", b"1")
     await storage.write("k", b"2")
     assert await storage.read("k") == b"2"
+
+
+@pytest.mark.parametrize("took_effect", [Fault.AFTER, Fault.BEFORE])
+async def test_an_own_write_without_an_answer_is_no_conflict(took_effect: Fault) -> None:
+    """The value may be written again, and again; once another writer has replaced it, it has to be read."""
+    inner = MemoryDriver()
+    failing = {"now": False}
+
+    def plan(request: Request) -> Fault:
+        return took_effect if failing["now"] and isinstance(request, Put) else Fault.NONE
+
+    storage = TreeringStorage(Store(Place(FaultyDriver(inner, plan))), overwrite=False)
+    other = TreeringStorage(Store(Place(inner)))
+    await storage.write("k", b"0")
+    for fails, value in ((True, b"1"), (True, b"2"), (False, b"3")):
+        failing["now"] = fails
+        if fails:
+            with pytest.raises(StorageError, match="Failed to write"):
+                await storage.write("k", value)
+        else:
+            await storage.write("k", value)
+    assert await other.read("k") == b"3"
+    failing["now"] = True
+    with pytest.raises(StorageError):
+        await storage.write("k", b"4")
+    failing["now"] = False
+    await other.write("k", b"4")
+    with pytest.raises(StorageError) as caught:
+        await storage.write("k", b"5")
+    assert isinstance(caught.value.__cause__, ConflictError)
+    assert await storage.read("k") == b"4"
 
 
 async def _at_once(_: float) -> None:

@@ -7,7 +7,7 @@ import builtins
 import copy
 import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from strands.storage.search.keyword import KeywordSearchStrategy
 
@@ -17,6 +17,7 @@ from strands.types.exceptions import StorageError
 
 from treering.errors import TreeringError
 from treering.format.paths import parcel_key
+from treering.ids import new_nonce
 from treering.storage.requests import ABSENT, Steps, Version
 from treering.storage.run import arun
 from treering.store.parcels import delete_parcel, get_parcel, parcel_names, put_parcel
@@ -31,7 +32,19 @@ if TYPE_CHECKING:
 SEEN_MAX = 10_000
 """The most versions of values that a storage remembers, after reads and writes; about 200 bytes each."""
 
+SENT_MAX = 10
+"""The most writes of one value without an answer that a storage remembers."""
+
 T = TypeVar("T")
+
+
+class _Seen(NamedTuple):
+    """What a write may replace."""
+
+    version: Version
+    """The version that was read, or written."""
+    sent: tuple[str, ...] = ()
+    """Ids of the writes since, which had no answer: one of them may have taken effect."""
 
 
 class TreeringStorage:
@@ -61,7 +74,7 @@ class TreeringStorage:
     ) -> None:
         self._place = store.place
         self._search_strategy = search_strategy
-        self._seen: OrderedDict[str, Version] | None = None if overwrite else OrderedDict()
+        self._seen: OrderedDict[str, _Seen] | None = None if overwrite else OrderedDict()
         self._prefix = ""
         if self._place.driver.name == "memory":
             self._ephemeral = _EPHEMERAL
@@ -73,9 +86,12 @@ class TreeringStorage:
             StorageError: The key is invalid, the store failed, or another writer was first; see `overwrite`.
         """
         name = self._prefix + _normal_key(key)
-        expect = None if self._seen is None else self._seen.get(name, ABSENT)
-        version = await self._do(f"Failed to write '{key}'", put_parcel(self._place, name, bytes(data), expect=expect))
-        self._saw(name, version)
+        write, steps = new_nonce(), put_parcel(self._place, name, bytes(data))
+        if self._seen is not None:
+            seen = self._seen.get(name, _Seen(ABSENT))
+            steps = put_parcel(self._place, name, bytes(data), expect=seen.version, write=write, own=seen.sent)
+            self._saw(name, seen.version, (*seen.sent, write))  # until there is an answer
+        self._saw(name, await self._do(f"Failed to write '{key}'", steps))
         if not self._place.driver.conditional:
             await self._scrub(name)
         if self._search_strategy is not None:
@@ -139,10 +155,10 @@ class TreeringStorage:
         """Remove old versions that the driver keeps of a replaced or deleted value."""
         await asyncio.to_thread(self._place.driver.scrub, parcel_key(self._place.prefix, name))
 
-    def _saw(self, name: str, version: Version) -> None:
+    def _saw(self, name: str, version: Version, sent: tuple[str, ...] = ()) -> None:
         """Remember the version that a later write may replace; a forgotten value must be read again."""
         if self._seen is not None:
-            self._seen[name] = version
+            self._seen[name] = _Seen(version, sent[-SENT_MAX:])
             self._seen.move_to_end(name)
             if len(self._seen) > SEEN_MAX:
                 self._seen.popitem(last=False)
