@@ -114,6 +114,31 @@ def test_who_expects_what_was_seen_is_told(backend: Backend, expect: str) -> Non
     assert states(backend.store()) == {"main": {"count": 12}}
 
 
+@pytest.mark.parametrize("state", [None, {"count": 11}])
+@pytest.mark.parametrize("messages", [[], ["mine"]])
+def test_of_two_who_expect_one_checkpoint_one_commits(
+    backend: Backend, messages: list[str], state: dict[str, int] | None
+) -> None:
+    """The expectation is compared before a moved head is left: else both would record, the second one on a new head."""
+    first, second = pair(backend.store(), count=10)
+    seen = second.checkpoint_id
+    first.commit(["theirs"], state={"count": 11}, expect_checkpoint=seen)
+    before = backend.snapshot()
+    with pytest.raises(HeadMovedError, match="newest checkpoint"):
+        second.commit(messages, state=state, label="mine", expect_checkpoint=seen)
+    assert backend.snapshot() == before
+    assert states(backend.store()) == {"main": {"count": 11}}
+
+
+def test_a_message_alone_does_not_break_what_is_expected_of_the_checkpoint(backend: Backend) -> None:
+    """The state is the one that was used, so the commit is recorded: beside the other message, as always."""
+    first, second = pair(backend.store(), count=10)
+    seen = second.checkpoint_id
+    first.append("theirs")
+    second.commit(["mine"], state={"count": 11}, expect_checkpoint=seen)
+    assert states(backend.store()) == {"main": {"count": 10}, "main-2": {"count": 11}}
+
+
 def test_nobody_has_a_state_that_is_made_of_two(backend: Backend) -> None:
     """What each said of several keys is found together."""
     first, second = pair(backend.store(), c="old", d="old")

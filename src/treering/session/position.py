@@ -195,25 +195,42 @@ class Position:
         there = heads.get(name)
         if wish.expect is not HERE and there != wish.expect:
             raise self._moved(f"head {name!r} is not where you expected it", wish.expect, there)
+        if name != self.head and name not in heads:
+            raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
+        newest: str | Here | None = HERE
+        if wish.expect_checkpoint is not HERE:
+            newest = yield from self._newest_checkpoint(name, there)
+            if newest != wish.expect_checkpoint:
+                what = f"the newest checkpoint of head {name!r} is not the one you expected"
+                raise self._moved(what, wish.expect_checkpoint, newest)
         if name != self.head:
-            if name not in heads:
-                raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
             return Place(name, there, own_head=False)
         if there != self.node and wish.expect is HERE and (adds_nodes or not wish.merge):
             return self._beside()
-        if ends or wish.expect_checkpoint is not HERE:
-            return (yield from self._find_basis(wish, there, says_state=says_state))
+        if ends:
+            return (yield from self._find_basis(wish, there, newest, says_state=says_state))
         return Place(name, there)
 
-    def _find_basis(self, wish: Wish, there: str | None, *, says_state: bool) -> Steps[Place]:
-        """Find the basis of a checkpoint, and so its head; `there` is the node that the handle's head points to."""
+    def _newest_checkpoint(self, name: str, there: str | None) -> Steps[str | Here | None]:
+        """The newest checkpoint of a head that points to `there`."""
+        if (name, there) == (self.head, self.node) and not self.behind:
+            return self.checkpoint_id
+        return (yield from self._content.newest_checkpoint(there, head=name))
+
+    def _find_basis(
+        self, wish: Wish, there: str | None, newest: str | Here | None, *, says_state: bool
+    ) -> Steps[Place]:
+        """Find the basis of a checkpoint, and so its head.
+
+        Args:
+            wish: The place that the caller asked for.
+            there: The node that the handle's head points to.
+            newest: The newest checkpoint of that head; `HERE`: look for it.
+            says_state: The records change the agent's state.
+        """
         name, known = self.head, self.checkpoint_id
-        newest = known
-        if there != self.node or self.behind:
-            newest = yield from self._content.newest_checkpoint(there, head=name)
-        if wish.expect_checkpoint not in (HERE, newest):
-            what = f"the newest checkpoint of head {name!r} is not the one you expected"
-            raise self._moved(what, wish.expect_checkpoint, newest)
+        if newest is HERE:
+            newest = yield from self._newest_checkpoint(name, there)
         if newest == known and there == self.node:
             return Place(name, there)
         restored = yield from self._content.restore(there, head=name)
