@@ -10,6 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 ROOT = Path(__file__).parents[2]
 
+INNER_ARGUMENTS = {"rider", "link"}
+"""Keyword-only arguments that only callers within the package pass: a facade lacks them."""
+
 Function: TypeAlias = ast.FunctionDef
 
 
@@ -51,7 +54,7 @@ class Source(NamedTuple):
         """A function, or `Class.method`."""
         owner, _, name = path.rpartition(".")
         body = self.class_named(owner).body if owner else self.tree.body
-        return next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
+        return _outer(next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == name))
 
     def class_named(self, name: str) -> ast.ClassDef:
         """A class."""
@@ -67,7 +70,19 @@ class Source(NamedTuple):
         statement = node.body[0]
         assert isinstance(statement, ast.Expr), f"{self.module}.{node.name} has no docstring"
         literal = ast.get_source_segment(self.text, statement.value) or ""
-        return re.sub(rf"\n {{{statement.col_offset}}}", "\n", literal)
+        text = re.sub(rf"\n {{{statement.col_offset}}}", "\n", literal)
+        for name in INNER_ARGUMENTS:
+            text = without_argument(text, name)
+        return text
+
+
+def _outer(function: Function) -> Function:
+    """A function without its inner arguments."""
+    arguments = function.args
+    both = [*zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    left = [(each, default) for each, default in both if each.arg not in INNER_ARGUMENTS]
+    arguments.kwonlyargs, arguments.kw_defaults = [each for each, _ in left], [default for _, default in left]
+    return function
 
 
 def _imported(node: ast.ImportFrom) -> dict[str, Import]:

@@ -61,6 +61,21 @@ def test_an_export_has_the_models_that_the_program_knows(
         assert {name: state[name] for name in expected} == expected
 
 
+def test_a_buffered_model_of_a_role_leaves_the_models_of_others(backend: Backend) -> None:
+    """It is recorded behind what another writer chose meanwhile, and says so."""
+    store = backend.store()
+    store.session("s", shared=True).append("hello")
+    session = store.session("s", shared=True, durability="turn")
+    session.set_model("fast", provider="p", role="smol")
+    with store.session("s", shared=True) as other:
+        other.set_model("big", provider="q")
+        other.set_model("planner", role="plan")
+    session.refresh()
+    session.commit([treering.assistant("hi")])
+    for settings in (session.settings, backend.store().view("s").settings):
+        assert settings == {**BIG, "models": MODELS}
+
+
 def test_a_session_of_omp_goes_on_with_roles(tmp_path: Path) -> None:
     """Under its own policy the default model is not chosen by a change of another one."""
     with treering.open(str(tmp_path / "store")) as store, store.session("s", policy="omp") as session:

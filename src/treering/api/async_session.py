@@ -369,6 +369,9 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
     async def unretract(self, node: str) -> None:
         """Show a retracted node again: in pages, and at its former place in the context.
 
+        Args:
+            node: Its id.
+
         Raises:
             UsageError: It is not retracted.
         """
@@ -392,6 +395,10 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
 
     async def switch(self, head: str, *, keep_state: bool = False) -> None:
         """Continue on another head.
+
+        Args:
+            head: Its name.
+            keep_state: As for `checkout`.
 
         Raises:
             NotFoundError: There is no such head.
@@ -427,6 +434,9 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
 
     async def rewind(self, checkpoint: str) -> None:
         """Go back to a checkpoint: its state, context and node together. Later nodes stay as a branch.
+
+        Args:
+            checkpoint: Its id.
 
         Raises:
             NotFoundError: There is no such checkpoint, or it was pruned.

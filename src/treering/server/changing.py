@@ -1,8 +1,7 @@
 """Open a session for one request that writes, and check the request's conditions.
 
 Rule 1: with `If-Match` nothing is written unless the session still ends at the place that the client saw. This is
-compared when the session was opened, and again in each plan of an append; see `treering.server.marks`. What navigates
-is compared only when the session was opened.
+compared when the session was opened, and again in each plan of an append; see `treering.server.marks`.
 Rule 2: a request that was done already is answered before Rule 1 is applied, since its first run has changed the
 session.
 """

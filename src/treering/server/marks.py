@@ -22,13 +22,14 @@ from treering.digests import blake2b
 from treering.errors import ConflictError, HeadMovedError, NotFoundError, UsageError
 from treering.format.record import Record, decode_record, read_brief
 from treering.format.values import fields_of
+from treering.journal.view import View
 from treering.kinds import Kind
 from treering.server.call import Call
 from treering.server.changing import Opened, expect, ids_of, request_key
 from treering.server.views import place_of
 from treering.session.position import ANYWHERE, Wish
 from treering.session.reader import Readable
-from treering.session.record import Appended, record
+from treering.session.record import Appended, Rider, record
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
@@ -88,7 +89,7 @@ async def find(session: AsyncSession, mark: Mark | None) -> Appended | None:
     Raises:
         UsageError: Something else was asked with this key.
     """
-    if mark is None or not (records := await session.perform(_append_of, mark)):
+    if mark is None or not (records := await session.perform(append_of, mark)):
         return None
     nodes = [each for each in records if each.type == "node"]
     checkpoints = [each for each in records if each.type == "checkpoint"]
@@ -99,7 +100,7 @@ async def find(session: AsyncSession, mark: Mark | None) -> Appended | None:
     )
 
 
-def _append_of(reader: Readable, mark: Mark) -> Steps[list[Record]]:
+def append_of(reader: Readable, mark: Mark) -> Steps[list[Record]]:
     """The mark and the records behind it in the same append; none if the mark is not recorded."""
     found = yield from reader.replica.ask(lambda look: look.records([mark.id]))
     if mark.id not in found:
@@ -197,18 +198,90 @@ async def add(
 def _add_if(
     writer: Writer, drafts: Sequence[Draft], wish: Wish, mark: Mark | None, call: Call, *, new_ids: bool
 ) -> Steps[Appended]:
-    known = writer.replica.known_view  # in which the mark was looked for
+    stored = [*map(writer.options.hooks.stored, drafts)]
+    rider = rider_of(writer, mark, call, looked=writer.replica.known_view)
+    return (yield from record(writer, stored, wish=wish, new_ids=new_ids, rider=rider))
+
+
+def rider_of(
+    writer: Writer, mark: Mark | None, call: Call | None, notes: Sequence[Draft] = (), *, looked: View | None = None
+) -> Rider:
+    """The condition that no other run of a request was first, and that the session ends where the client saw it.
+
+    Args:
+        writer: The session.
+        mark: The mark of the request.
+        call: The request; None: the session may end anywhere.
+        notes: What is recorded with its append.
+        looked: The session as it was when the mark was last looked for, and not found.
+    """
 
     def allowed() -> Steps[None]:
-        if mark is not None and writer.replica.known_view is not known and (yield from _append_of(writer, mark)):
-            raise ConflictError("another run of this request was first", kind=Kind.STALE)
-        expect(call, (yield from place_of(writer)))
+        nonlocal looked
+        if mark is not None and writer.replica.known_view is not looked:
+            if (yield from append_of(writer, mark)):
+                raise ConflictError("another run of this request was first", kind=Kind.STALE)
+            looked = writer.replica.known_view
+        if call is not None:
+            expect(call, (yield from place_of(writer)))
 
-    stored = [*map(writer.options.hooks.stored, drafts)]
-    return (yield from record(writer, stored, wish=wish, new_ids=new_ids, allowed=allowed))
+    return Rider(allowed, notes)
 
 
-async def leave(session: AsyncSession, mark: Mark | None) -> None:
-    """Record a mark as a note of its own, if there is one to record."""
-    if mark is not None:
-        await session.append(mark.note)
+async def go(
+    call: Call,
+    there: Opened,
+    mark: Mark | None,
+    verb: Callable[..., Steps[None]],
+    *args: object,
+    is_there: Callable[[], Awaitable[bool]] | None = None,
+) -> None:
+    """Navigate, once: a move and its mark are one append. With `If-Match`, nothing may have been recorded since.
+
+    Args:
+        call: The request.
+        there: Its session.
+        mark: The mark.
+        verb: The verb that navigates.
+        args: Its arguments.
+        is_there: Returns whether the session is already as the request wants it: then only the mark is recorded.
+    """
+
+    async def look() -> bool | None:
+        return await find(there.session, mark) is not None or None
+
+    async def act() -> bool:
+        if is_there is None or not await is_there():
+            await perform(call, there, mark, verb, *args)
+        elif mark is not None:
+            await there.session.perform(_add_if, [mark.note], ANYWHERE, mark, call, new_ids=True)
+        return True
+
+    await once(call, there.session, look, act)
+
+
+async def perform(
+    call: Call, there: Opened, mark: Mark | None, verb: Callable[..., Steps[T]], *args: object, appends: int = 1
+) -> T:
+    """Call a verb, with the mark of a request in its append, on the conditions of the request.
+
+    Args:
+        call: The request.
+        there: Its session.
+        mark: The mark.
+        verb: The verb.
+        args: Its arguments.
+        appends: How many appends it makes. Before a second one, the session does not end any more where the client saw
+            it.
+
+    Raises:
+        ConflictError: Another run of the request was first, or the session has changed since the client saw it.
+    """
+    return await there.writable().perform(_perform_if, verb, args, mark, call if appends == 1 else None)
+
+
+def _perform_if(
+    writer: Writer, verb: Callable[..., Steps[T]], args: Sequence[object], mark: Mark | None, call: Call | None
+) -> Steps[T]:
+    notes = [writer.options.hooks.stored(mark.note)] if mark is not None else []
+    return (yield from verb(writer, *args, rider=rider_of(writer, mark, call, notes)))

@@ -16,10 +16,12 @@ from treering.server.call import Call
 from treering.server.changing import expect, ids_of, opened, request_key
 from treering.server.keys import key_of
 from treering.server.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, VIEWERS_MAX
-from treering.server.marks import find, leave, mark_of, once
+from treering.server.marks import Mark, append_of, find, mark_of, once, rider_of
 from treering.server.reading import card_of
 from treering.server.route import Query
 from treering.server.writing import Body, Messages, Name, drafts_of
+from treering.session.verbs import forking
+from treering.session.writer import Writer
 from treering.storage.requests import ABSENT, Steps, Version
 from treering.storage.run import arun
 from treering.store.parcels import delete_parcel, get_parcel, put_parcel
@@ -83,18 +85,26 @@ async def fork(call: Call, body: ForkBody) -> SessionCard:
             return (await find(session, mark) is not None and await _exists(store, name)) or None
 
         async def act() -> bool:
-            is_begun = await find(session, mark) is not None
-            if not is_begun:
-                there.writable()
-                if mark is not None and not await _exists(store, name):
-                    await leave(session, mark)
-            await session.fork(name, node=body.node, title=body.title)
+            await session.perform(_fork_if, name, body, mark, call)
             return True
 
         await once(call, session, look, act)
     namespace = call.name("key").rpartition("~")
     call.request.path_params["key"] = f"{namespace[0]}{namespace[1]}{key_of((), name)}"
     return await card_of(call)
+
+
+def _fork_if(writer: Writer, name: str, body: ForkBody, mark: Mark | None, call: Call) -> Steps[None]:
+    """Fork, with the mark in the link; go on with the fork of an earlier run that got as far as the link."""
+    begun = (yield from append_of(writer, mark)) if mark is not None else []
+    yield from forking.fork(
+        writer,
+        name,
+        node=begun[0].target if begun else body.node,
+        title=body.title,
+        link=forking.LINK if mark is None else mark.on(forking.LINK),
+        rider=rider_of(writer, mark, call),
+    )
 
 
 async def _exists(store: AsyncStore, name: str) -> bool:

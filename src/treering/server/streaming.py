@@ -29,10 +29,11 @@ from treering.server.changing import expect, opened
 from treering.server.errors import failure_of
 from treering.server.events import message_of, stream_of
 from treering.server.limits import STREAM_IDLE_SECONDS, STREAM_POLL_SECONDS, STREAMS_MAX
-from treering.server.marks import Mark, find, leave, mark_of, once, require_same
+from treering.server.marks import Mark, find, go, mark_of, once, perform, require_same
 from treering.server.route import Query
 from treering.server.views import place_of
 from treering.server.writing import Body, Name
+from treering.session import verbs
 from treering.session.record import Appended
 from treering.session.streams import OpenStream, Piece, PieceKind
 
@@ -371,10 +372,7 @@ async def keep_stream(call: Call) -> Appended:
             return await find(session, mark)
 
         async def act() -> Appended:
-            done = await there.writable().keep_stream(name)
-            if not done.nodes:
-                await leave(session, mark)
-            return done
+            return await perform(call, there, mark, verbs.streaming.keep_stream, name, appends=2)
 
         return await once(call, session, look, act)
 
@@ -383,14 +381,5 @@ async def discard_stream(call: Call) -> Response:
     """End an answer without a node, and delete its pieces."""
     mark = mark_of(call, "discard")
     async with opened(call) as there:
-
-        async def look() -> bool | None:
-            return await find(there.session, mark) is not None or None
-
-        async def act() -> bool:
-            await there.writable().discard_stream(call.name("stream"))
-            await leave(there.session, mark)
-            return True
-
-        await once(call, there.session, look, act)
+        await go(call, there, mark, verbs.streaming.discard_stream, call.name("stream"))
     return Response(status_code=204)

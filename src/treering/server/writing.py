@@ -5,7 +5,8 @@ A repeated request with the same `Idempotency-Key` gets the same answer, and not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -18,8 +19,9 @@ from treering.server.answers import Prepared, SessionCard
 from treering.server.call import Call
 from treering.server.changing import Opened, ids_of, opened, request_key
 from treering.server.limits import MESSAGES_MAX, NAME_CHARACTERS_MAX
-from treering.server.marks import Mark, add, find, leave, mark_of, marked, once
+from treering.server.marks import Mark, add, find, go, mark_of, marked, once, perform
 from treering.server.reading import card_of
+from treering.session import verbs
 from treering.session.position import Wish
 from treering.session.record import Appended
 from treering.session.recording import draft_of
@@ -181,7 +183,7 @@ async def regenerate(call: Call) -> Prepared:
             return head in there.session.heads or None
 
         async def act() -> bool:
-            await there.writable().branch(head, node=below)
+            await perform(call, there, None, partial(verbs.navigation.branch, node=below), head)
             return True
 
         await once(call, there.session, look, act)
@@ -220,31 +222,13 @@ async def retract(call: Call) -> SessionCard:
 async def unretract(call: Call) -> SessionCard:
     """Show a retracted node again."""
     async with opened(call) as there:
+        name = call.name("node")
 
-        async def show() -> None:
-            node = await there.session.get(call.name("node"), blobs=False)
-            if node.retracted:
-                await there.writable().unretract(node.id)
+        async def is_shown() -> bool:
+            return not (await there.session.get(name, blobs=False)).retracted
 
-        await _go(call, there, mark_of(call, "unretract"), show)
+        await go(call, there, mark_of(call, "unretract"), verbs.edits.unretract, name, is_there=is_shown)
     return await card_of(call)
-
-
-async def _go(call: Call, there: Opened, mark: Mark | None, move: Callable[[], Awaitable[None]]) -> None:
-    """Do what says how the session shall be, and leave a mark behind it: sent again, it undoes nothing.
-
-    If the worker is killed in between, or two runs are under way at once, it is done again.
-    """
-
-    async def act() -> bool:
-        await move()
-        await leave(there.session, mark)
-        return True
-
-    async def look() -> bool | None:
-        return await find(there.session, mark) is not None or None
-
-    await once(call, there.session, look, act)
 
 
 class SwitchBody(Body, frozen=True, kw_only=True):
@@ -257,11 +241,10 @@ async def switch(call: Call, body: SwitchBody) -> SessionCard:
     """Make another head the current one, at which the session opens."""
     async with opened(call) as there:
 
-        async def move() -> None:
-            if there.session.head != body.head:
-                await there.writable().switch(body.head)
+        async def is_there() -> bool:
+            return there.session.head == body.head
 
-        await _go(call, there, mark_of(call, body), move)
+        await go(call, there, mark_of(call, body), verbs.navigation.switch, body.head, is_there=is_there)
     return await card_of(call)
 
 
@@ -275,11 +258,10 @@ async def rewind(call: Call, body: RewindBody) -> SessionCard:
     """Go back to a checkpoint: its state, context and node together. Later nodes stay as a branch."""
     async with opened(call) as there:
 
-        async def move() -> None:
-            if not await _stands_at(there.session, body.checkpoint):
-                await there.writable().rewind(body.checkpoint)
+        async def is_there() -> bool:
+            return await _stands_at(there.session, body.checkpoint)
 
-        await _go(call, there, mark_of(call, body), move)
+        await go(call, there, mark_of(call, body), verbs.navigation.rewind, body.checkpoint, is_there=is_there)
     return await card_of(call)
 
 
@@ -303,22 +285,9 @@ class BranchBody(Body, frozen=True, kw_only=True):
 
 async def branch(call: Call, body: BranchBody) -> SessionCard:
     """Make a new head, and make it the current one; the previous head stays where it is."""
+    begin = partial(verbs.navigation.branch, node=body.node)
     async with opened(call) as there:
-        mark, session = mark_of(call, body), there.session
-
-        async def look() -> bool | None:
-            return (body.head in session.heads and await find(session, mark) is not None) or None
-
-        async def act() -> bool:
-            is_begun, exists = await find(session, mark) is not None, body.head in session.heads
-            if exists or not is_begun:
-                there.writable()
-            if not exists and not is_begun:
-                await leave(session, mark)
-            await session.branch(body.head, node=body.node)
-            return True
-
-        await once(call, session, look, act)
+        await go(call, there, mark_of(call, body), begin, body.head)
     return await card_of(call)
 
 

@@ -19,7 +19,7 @@ from treering.session.appender import Buffered, BufferedCall
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of, rebuilt
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.position import ANYWHERE, Wish
-from treering.session.recording import Change, Recording, encode_state_values, redacted, require_storable
+from treering.session.recording import Change, Recording, encode_state_values, model_of_role, redacted, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Draft
@@ -52,6 +52,14 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
         return self.nodes[-1]
 
 
+class Rider(msgspec.Struct, frozen=True):
+    """What a caller adds to the append of a verb: a condition, and notes that are recorded with it or not at all."""
+
+    allowed: Callable[[], Steps[None]]
+    """Raises if the append may not be made in the session as it is now; asked in each plan."""
+    notes: Sequence[Draft] = ()
+
+
 def record(
     writer: Writer,
     drafts: Sequence[Draft],
@@ -60,7 +68,7 @@ def record(
     *,
     new_ids: bool = False,
     here: bool = False,
-    allowed: Callable[[], Steps[None]] | None = None,
+    rider: Rider | None = None,
 ) -> Steps[Appended]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one.
 
@@ -71,7 +79,7 @@ def record(
         wish: The place that the caller asked for.
         new_ids: As for `commit`.
         here: The drafts refer to the session's current node.
-        allowed: Raises if they may not be recorded in the session as it is now. With it, drafts are not buffered.
+        rider: What the caller adds to the append. With it, drafts are not buffered.
     """
     if writer.appender.pending is not None:
         yield from writer.appender.settle()
@@ -81,14 +89,13 @@ def record(
         wish = _fulfilled(writer, drafts, wish)
     if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # buffered drafts come first, at the current position
-    elif allowed is None and writer.appender.holds_back(drafts, ends_turn=changed is not None):
+    elif rider is None and writer.appender.holds_back(drafts, ends_turn=changed is not None):
         return (yield from _held_back(writer, drafts, known, changed, new_ids=new_ids, here=here))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
-    if len(known) == len(drafts) and not ends and (allowed is not None or not writer.appender.buffered):
+    if len(known) == len(drafts) and not ends and (rider is not None or not writer.appender.buffered):
         return (yield from _added_before(writer, drafts))
-    planned = partial(plan, writer, drafts, changed, wish, known=known, seen=seen, new_ids=new_ids, here=here)
-    if allowed is not None:
-        planned = partial(_if_allowed, allowed, planned)
+    anew = partial(plan, writer, drafts, changed, wish, known=known, seen=seen, new_ids=new_ids, here=here)
+    planned: Callable[[], Steps[Recording]] = anew if rider is None else with_rider(rider, anew)
     try:
         done = yield from writer.appender.write(planned)
     except UsageError as error:
@@ -112,10 +119,17 @@ def _fulfilled(writer: Writer, drafts: Sequence[Draft], wish: Wish) -> Wish:
     return msgspec.structs.replace(wish, expect=HERE, expect_checkpoint=expected)
 
 
-def _if_allowed(allowed: Callable[[], Steps[None]], plan: Callable[[], Steps[Recording]]) -> Steps[Recording]:
-    """Plan, if the session as it is now allows it."""
-    yield from allowed()
-    return (yield from plan())
+def with_rider(rider: Rider, plan: Callable[[], Steps[Recording]]) -> Callable[[], Steps[Recording]]:
+    """Return a plan with what a caller adds to its append."""
+
+    def planned() -> Steps[Recording]:
+        yield from rider.allowed()
+        recording = yield from plan()
+        for draft in rider.notes:
+            recording.draft(draft)
+        return recording
+
+    return planned
 
 
 def _held_back(
@@ -262,11 +276,21 @@ def _take_up(writer: Writer, recording: Recording, buffered: Sequence[Buffered])
     """Record buffered drafts and calls, in their order."""
     for each in buffered:
         if each.call is None:
-            recording.draft(each.draft)
+            recording.draft(_as_of_now(each.draft, recording))
             continue
         if recording.compacts and recording.context is None:  # a turn that ends behind a compaction
             recording.context = yield from rebuilt(writer, recording)
         each.call.perform(recording)
+
+
+def _as_of_now(draft: Draft, recording: Recording) -> Draft:
+    """A buffered draft as it is recorded: a model for a role leaves other models as they are by then."""
+    said = values.fields_of(draft.payload) if draft.kind == "model_change" else {}
+    role, name = said.get("role"), said.get("model")
+    if not isinstance(role, str) or not isinstance(name, str) or recording.context is None:
+        return draft
+    brief = model_of_role(role, name, recording.context.settings).brief
+    return msgspec.structs.replace(draft, brief=brief)
 
 
 def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:

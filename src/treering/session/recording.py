@@ -324,6 +324,20 @@ def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
     return encoded
 
 
+def model_of_role(role: str, name: str, settings: Mapping[str, object]) -> Draft:
+    """Return a draft that sets a model for a role, and leaves the model that answers as the settings say.
+
+    Args:
+        role: The role.
+        name: The model's name, with its provider.
+        settings: The settings at the place where it will be recorded.
+    """
+    # Most policies treat a fact that a change leaves out as unknown, so the model that answers is named again.
+    kept = {fact: settings[fact] for fact in ("model", "provider") if settings.get(fact)}
+    models = values.fields_of(settings.get("models")) | {role: name}
+    return Draft(kind="model_change", payload={"model": name, "role": role}, brief={**kept, "models": models})
+
+
 def require_text(name: str, value: str) -> str:
     """Return a value that must be text: no reader accepts another one, and callers are not always type-checked.
 

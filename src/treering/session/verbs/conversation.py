@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import UNSET, UnsetType
 
 from treering.errors import UsageError
-from treering.format.values import fields_of
 from treering.journal.merge import Merged
 from treering.kinds import Kind
 from treering.session.content import ContextItem
 from treering.session.position import Wish
 from treering.session.reader import Readable
 from treering.session.record import Appended, record
-from treering.session.recording import Change, Message, draft_of
+from treering.session.recording import Change, Message, draft_of, model_of_role
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Draft, Here, change, compaction
@@ -184,11 +183,7 @@ def set_model(writer: Writer, model: str, *, provider: str | None = None, role: 
     settings = dict(writer.replica.state.context.settings)
     for draft in writer.unrecorded_here:
         settings |= (draft.brief or {}) if draft.kind == "model_change" else {}
-    # Most policies treat a fact that a change leaves out as unknown, so the model that answers is named again.
-    kept = {fact: settings[fact] for fact in ("model", "provider") if settings.get(fact)}
-    models = fields_of(settings.get("models")) | {role: name}
-    draft = Draft(kind="model_change", payload={"model": name, "role": role}, brief={**kept, "models": models})
-    return (yield from append(writer, draft))
+    return (yield from append(writer, model_of_role(role, name, settings)))
 
 
 def set_thinking(writer: Writer, thinking: object) -> Steps[Appended]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from treering.checkpoint.context import Context
@@ -9,7 +10,7 @@ from treering.errors import UsageError
 from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.position import ANYWHERE
-from treering.session.record import flush, record
+from treering.session.record import Rider, flush, record, with_rider
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -35,14 +36,20 @@ def retract(writer: Writer, node: str) -> Steps[None]:
     yield from record(writer, [Draft(type="edit", kind="retract", target=node)])
 
 
-def unretract(writer: Writer, node: str) -> Steps[None]:
+def unretract(writer: Writer, node: str, *, rider: Rider | None = None) -> Steps[None]:
     """Show a retracted node again: in pages, and at its former place in the context.
+
+    Args:
+        writer: The session.
+        node: Its id.
+        rider: What the caller adds to the append.
 
     Raises:
         UsageError: It is not retracted.
     """
     yield from flush(writer)
-    yield from writer.appender.write(lambda: _unretracted(writer, node))
+    plan = partial(_unretracted, writer, node)
+    yield from writer.appender.write(plan if rider is None else with_rider(rider, plan))
 
 
 def _unretracted(writer: Writer, node: str) -> Steps[Recording]:

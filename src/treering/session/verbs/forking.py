@@ -22,16 +22,18 @@ from treering.session.creation import full_path
 from treering.session.loader import Loader, copy_blobs
 from treering.session.lookup import Lookup, holds
 from treering.session.reader import Readable
-from treering.session.record import flush
+from treering.session.record import Rider, flush, record
 from treering.session.verbs.notes import note
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
+from treering.transcript.node import Draft
 
 RECORDS_AT_ONCE = 1000
+LINK = Draft(type="note", kind="link")
 STREAM_NOTES = ("stream", "stream_end")
 
 
-def fork(
+def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
     writer: Writer,
     session: str,
     *,
@@ -40,6 +42,8 @@ def fork(
     project: str | None = None,
     cwd: str | None = None,
     extra: Mapping[str, object] | None = None,
+    link: Draft = LINK,
+    rider: Rider | None = None,
 ) -> Steps[None]:
     """Make a new session from the path to a node, with the context, state, labels and edits that belong to it.
 
@@ -53,6 +57,8 @@ def fork(
         project: Its project; by default that of the parent.
         cwd: Its working directory, for example a second checkout; by default that of the parent.
         extra: Further facts on its card; by default those of the parent.
+        link: The link, with an id or facts of the caller's own.
+        rider: What the caller adds to the append of the link.
 
     Raises:
         UsageError: The name is that of the parent.
@@ -74,7 +80,8 @@ def fork(
         yield from writer.replica.ask(lambda look: look.node(node))
     keys = msgspec.structs.replace(writer.keys, session=session)
     yield from life.require_free(keys)
-    yield from note(writer, "link", {"fork": session}, target=node)
+    link = msgspec.structs.replace(link, brief={**(link.brief or {}), "fork": session}, target=node)
+    yield from record(writer, [link], rider=rider)
     yield from flush(writer)  # rule: fork-links-first
     card = msgspec.structs.replace(card, parent_node=node)
     attempts = Attempts(keys.latest)

@@ -17,7 +17,7 @@ from treering.format.record import Skeleton, skeleton_of
 from treering.kinds import Kind
 from treering.session.appender import BufferedCall
 from treering.session.content import Restored
-from treering.session.record import flush, hold_back
+from treering.session.record import Rider, flush, hold_back, with_rider
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -64,8 +64,14 @@ def _begin_again(writer: Writer, *, keep_state: bool) -> None:
     writer.options.hooks.call("after_navigation", **facts, checkpoint=None)
 
 
-def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None]:
+def switch(writer: Writer, head: str, *, keep_state: bool = False, rider: Rider | None = None) -> Steps[None]:
     """Continue on another head.
+
+    Args:
+        writer: The session.
+        head: Its name.
+        keep_state: As for `checkout`.
+        rider: What the caller adds to the append.
 
     Raises:
         NotFoundError: There is no such head.
@@ -78,11 +84,17 @@ def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None
         return heads[head]
 
     yield from flush(writer)
-    yield from _navigate(writer, "switch", head, tip, keep_state=keep_state)
+    yield from _navigate(writer, "switch", head, tip, keep_state=keep_state, rider=rider)
 
 
 def branch(
-    writer: Writer, head: str, *, node: str | None = None, summary: str | None = None, keep_state: bool = False
+    writer: Writer,
+    head: str,
+    *,
+    node: str | None = None,
+    summary: str | None = None,
+    keep_state: bool = False,
+    rider: Rider | None = None,
 ) -> Steps[None]:
     """Make a new head and continue on it; the old one stays where it is.
 
@@ -92,6 +104,7 @@ def branch(
         node: The node to branch from; None: the current node.
         summary: Describes the branch left behind to the model; recorded as the first node of the new branch.
         keep_state: Keep the agent's current state; else it is restored to that of `node`.
+        rider: What the caller adds to the append.
 
     Raises:
         UsageError: There is a head of that name, or the name is empty. If an earlier call had no answer, it may have
@@ -106,11 +119,16 @@ def branch(
 
     start()
     yield from flush(writer)  # this may move the session's position
-    yield from _navigate(writer, "branch", head, start, keep_state=keep_state, summary=summary)
+    yield from _navigate(writer, "branch", head, start, keep_state=keep_state, summary=summary, rider=rider)
 
 
-def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
+def rewind(writer: Writer, checkpoint: str, *, rider: Rider | None = None) -> Steps[None]:
     """Go back to a checkpoint: its state, context and node together. Later nodes stay as a branch.
+
+    Args:
+        writer: The session.
+        checkpoint: Its id.
+        rider: What the caller adds to the append.
 
     Raises:
         NotFoundError: There is no such checkpoint, or it was pruned.
@@ -119,7 +137,7 @@ def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
         raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
     yield from flush(writer)
     node = (yield from writer.replica.ask(lambda look: look.checkpoint(checkpoint))).node
-    yield from _navigate(writer, "rewind", None, lambda: node, checkpoint=checkpoint)
+    yield from _navigate(writer, "rewind", None, lambda: node, checkpoint=checkpoint, rider=rider)
 
 
 def drop_head(writer: Writer, head: str) -> Steps[None]:
@@ -153,6 +171,7 @@ def _navigate(
     checkpoint: str | None = None,
     keep_state: bool = False,
     summary: str | None = None,
+    rider: Rider | None = None,
 ) -> Steps[None]:
     """Move a head, and the handle with it.
 
@@ -164,6 +183,7 @@ def _navigate(
         checkpoint: Restore this checkpoint, made at that node.
         keep_state: Keep the agent's current state.
         summary: Recorded as the first node there.
+        rider: What the caller adds to the append.
     """
     facts: Mapping[str, object] = {"kind": kind, "head": head or writer.position.head, "node": where()}
     writer.options.hooks.call("before_navigation", **facts)
@@ -183,7 +203,7 @@ def _navigate(
         recording.keep(Change(navigated=True))
         return recording
 
-    done = yield from writer.appender.write(plan)
+    done = yield from writer.appender.write(plan if rider is None else with_rider(rider, plan))
     made = done.made.id if done.made else None
     writer.options.hooks.call("after_navigation", **facts, checkpoint=made)
 

@@ -19,7 +19,7 @@ from treering.ids import new_nonce
 from treering.journal.stream import Tape, drop_chunks, lost, read_stream
 from treering.kinds import Kind
 from treering.session.reader import Readable, Reader
-from treering.session.record import Appended, flush, head_of, record
+from treering.session.record import Appended, Rider, flush, head_of, record
 from treering.session.recording import require_text
 from treering.session.stream_follower import StreamFollower, is_over
 from treering.session.streams import (
@@ -108,9 +108,9 @@ def end(
     draft = Draft(role=live.answer.role, payload=message, id=live.id, parent=live.parent, brief=brief or None)
     if writer.options.hooks.before_append is not None:
         draft = writer.options.hooks.stored(draft)
-    allowed = partial(_require_own, writer, live)
+    owns = Rider(partial(_require_own, writer, live))
     try:
-        done = yield from record(writer, [draft], new_ids=True, allowed=allowed)  # rule: node-first
+        done = yield from record(writer, [draft], new_ids=True, rider=owns)  # rule: node-first
     except UsageError as error:
         # A buffered draft may have an id that is taken; and with other fields, this end is not the recorded one.
         if error.kind != Kind.DUPLICATE_ID or live.id not in str(error) or live.id in writer.appender.found:
@@ -150,7 +150,7 @@ def take_over(writer: Writer, stream: str) -> Steps[Live]:
     return (yield from _take(writer, stream))
 
 
-def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
+def keep_stream(writer: Writer, stream: str, *, rider: Rider | None = None) -> Steps[Appended]:
     """Record the stored part of an open stream as a node, whose brief says `stream: partial`: take it over, and end it.
 
     If its writer is still alive, it gets a `StreamLostError`.
@@ -158,6 +158,7 @@ def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
     Args:
         writer: The session.
         stream: Its id.
+        rider: What the caller adds to the append, if there will be no node.
 
     Returns:
         What was recorded; no nodes if nothing was stored of the stream: then it is discarded.
@@ -175,29 +176,32 @@ def keep_stream(writer: Writer, stream: str) -> Steps[Appended]:
     # Otherwise it could still store pieces that are in no node.
     live = yield from _take(writer, stream)
     if live.answer.offset == 0:
-        yield from _discard(writer, stream, live.parent, partial(_require_own, writer, live))
+        yield from _discard(writer, stream, live.parent, partial(_require_own, writer, live), rider)
         return Appended(nodes=(), head=writer.head)
     return (yield from end(writer, live, StreamStatus.PARTIAL))
 
 
-def discard_stream(writer: Writer, stream: str) -> Steps[None]:
+def discard_stream(writer: Writer, stream: str, *, rider: Rider | None = None) -> Steps[None]:
     """End an open stream without a node, and delete its pieces.
 
     Args:
         writer: The session.
         stream: Its id.
+        rider: What the caller adds to the append.
 
     Raises:
         NotFoundError: No stream with this id is open. Further errors are those of `append`.
     """
     yield from flush(writer)
     there = yield from _require_open(writer, stream)
-    yield from _discard(writer, stream, there.at, partial(_require_still_open, writer, stream))
+    yield from _discard(writer, stream, there.at, partial(_require_still_open, writer, stream), rider)
 
 
-def _discard(writer: Writer, stream: str, parent: str | None, allowed: Callable[[], Steps[None]]) -> Steps[None]:
+def _discard(
+    writer: Writer, stream: str, parent: str | None, allowed: Callable[[], Steps[None]], rider: Rider | None
+) -> Steps[None]:
     brief = {"node": stream, "end": StreamStatus.DISCARDED.value}
-    yield from _note(writer, END, brief, parent, allowed)
+    yield from _note(writer, END, brief, parent, allowed, rider)
     yield from writer.upkeep.sweep_streams()
 
 
@@ -303,12 +307,23 @@ def _refuse_redaction(writer: Writer) -> None:
         )
 
 
-def _note(
-    writer: Writer, kind: str, brief: Mapping[str, object], target: str | None, allowed: Callable[[], Steps[None]]
+def _note(  # noqa: PLR0917  # a note, and on which conditions it is recorded
+    writer: Writer,
+    kind: str,
+    brief: Mapping[str, object],
+    target: str | None,
+    allowed: Callable[[], Steps[None]],
+    rider: Rider | None = None,
 ) -> Steps[str]:
     """Record a note, durable when it returns; return its id."""
+
+    def may() -> Steps[None]:
+        if rider is not None:
+            yield from rider.allowed()
+        yield from allowed()
+
     draft = Draft(type="note", kind=kind, target=target, brief=dict(brief))
-    return (yield from record(writer, [draft], allowed=allowed)).node
+    return (yield from record(writer, [draft], rider=Rider(may, rider.notes if rider is not None else ()))).node
 
 
 def _tape(writer: Writer, stream: str, note: str) -> Tape:
