@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given, settings
 from starlette.testclient import TestClient
 from tests.sampling import few
-from tests.server.clients import client
+from tests.server.clients import client, trip
 from tests.server.test_shapes import ui_messages
-from tests.server.test_writing import records
+from tests.server.test_writing import KEY, records
+from tests.session.faults import Meeting, tail_write
 
 import treering
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
 from treering.calls import pairing
 from treering.ids import new_nonce
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Put
+from treering.store.place import Place
 
 USER = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "weather?"}]}
 NEXT = {"id": "u2", "role": "user", "parts": [{"type": "text", "text": "and tomorrow?"}]}
@@ -186,3 +192,70 @@ def test_any_conversation_grows_part_by_part(messages: list[dict[str, Any]]) -> 
             send(api, *version)
             assert shown(api) == json.loads(treering.to_json(version))
         sent.append(message)
+
+
+def _tree(*names: str, head: str | None) -> dict[str, Any]:
+    """A line of messages, as assistant-ui exports it."""
+    parents = [None, *names]
+    items = [
+        {"parentId": parent, "message": {"id": name, "role": "user", "content": [{"type": "text", "text": name}]}}
+        for parent, name in zip(parents, names, strict=False)
+    ]
+    return {"format": "assistant-ui", "messages": items} | ({"headId": head} if head is not None else {})
+
+
+def test_a_branch_that_ends_nowhere_is_refused_before_anything_is_recorded(api: TestClient, folder: Path) -> None:
+    """Its end has another message behind it, new or recorded."""
+    end = records(folder)
+    for _ in range(2):
+        refused = api.post("sessions/trip/import", json=_tree("x", "y", head="x"), headers=KEY)
+        assert (refused.status_code, records(folder)) == (400, end)
+    assert api.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=KEY).status_code == 200
+    assert api.post("sessions/trip/import", json=_tree("x", head="x")).status_code == 400
+
+
+def test_an_import_that_is_sent_again_takes_nobody_along(api: TestClient, folder: Path) -> None:
+    """Its branch became the current one once; a key stands for one import, also if it recorded no message."""
+    for at in range(2):
+        key = {"idempotency-key": f"import {at}"}
+        assert api.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=key).status_code == 200
+        api.post("sessions/trip/switch", json={"head": "mountains"})
+        end = records(folder)
+        for worker in (api, client(folder)):
+            again = worker.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=key)
+            assert (again.status_code, again.json()["nodes"]) == (200, ["x", "y"])
+            assert worker.post("sessions/trip/import", json=_tree("x", head=None), headers=key).status_code == 409
+        assert (treering.open(folder).view("trip").head, records(folder)) == ("mountains", end)
+
+
+def test_an_imported_branch_that_another_client_continued_is_shown() -> None:
+    """Right behind the append of the import; what was recorded is answered, and the branch is the current one."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    left = iter([False])
+
+    def go_on() -> None:
+        other.post("sessions/trip/messages", json={"messages": ["more"], "parent": "y", "head": None})
+        head = store.view("trip").get("y").head
+        assert other.post("sessions/trip/messages", json={"messages": ["on"], "head": head}).status_code == 200
+
+    meeting.before(lambda request: isinstance(request, Put) and next(left, True), go_on)
+    answers = [worker.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=KEY) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200], answers[0].text
+    assert store.view("trip").head == store.view("trip").get("y").head
+
+
+def test_with_if_match_an_import_takes_nobody_along() -> None:
+    """All of it is recorded, and another client records something before its branch becomes the current one."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    worker.post("sessions/trip/import", json=_tree("x", "y", head="y"))
+    worker.post("sessions/trip/switch", json={"head": "mountains"})
+    seen = {"if-match": worker.get("sessions/trip").headers["etag"]}
+    meeting.before(tail_write, lambda: other.post("sessions/trip/messages", json={"messages": ["theirs"]}))
+    refused = worker.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=seen)
+    assert (refused.status_code, store.view("trip").head) == (409, "mountains")

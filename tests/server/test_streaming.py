@@ -18,6 +18,7 @@ from tests.server.clients import Serving, client, serving
 from tests.server.test_events import told
 
 import treering
+from treering.api.async_store import AsyncStore
 from treering.errors import UnavailableError
 from treering.server import app
 from treering.server.limits import STREAMS_MAX
@@ -341,3 +342,10 @@ def test_a_client_that_falls_silent_is_given_up(folder: Path) -> None:
 
     asyncio.run(silent())
     assert STREAMS_MAX == 1000
+
+
+def test_a_stream_that_is_refused_moves_no_head(folder: Path) -> None:
+    """The store redacts, or has too many open ones."""
+    store = treering.open(folder, redactor=lambda text: text)
+    refused = client(AsyncStore(store.place)).post("sessions/trip/streams", json={"head": "mountains"})
+    assert (refused.status_code, store.view("trip").head) == (400, "main")

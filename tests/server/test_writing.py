@@ -240,6 +240,7 @@ def _of(view: treering.View) -> dict[str, tuple[str, str, Any]]:
         "append": ("POST", "messages", {"messages": ["more"]}),
         "commit": ("POST", "commit", {"messages": ["more"], "state": {"step": 7}}),
         "commit state": ("POST", "commit", {"state": {"step": 7}, "label": "here"}),
+        "commit nothing": ("POST", "commit", {}),
         "edit": ("POST", f"nodes/{question}/edit", {"message": "when?"}),
         "regenerate": ("POST", f"nodes/{answer}/regenerate", None),
         "label": ("POST", f"nodes/{answer}/label", {"label": "good"}),
@@ -254,8 +255,8 @@ def _of(view: treering.View) -> dict[str, tuple[str, str, Any]]:
 
 
 VERBS = [
-    "append", "commit", "commit state", "edit", "regenerate", "label", "retract", "switch", "rewind", "branch", "title",
-    "import", "fork",
+    "append", "commit", "commit state", "commit nothing", "edit", "regenerate", "label", "retract", "switch", "rewind",
+    "branch", "title", "import", "fork",
 ]  # fmt: skip
 
 
@@ -498,6 +499,50 @@ def test_a_fork_that_was_killed_behind_its_link_is_made_where_it_began() -> None
         assert other.post("sessions/trip/fork", json={"id": "copy"}, headers=headers).status_code == 201
     assert store.view("copy").node == node
     assert store.view("trip").stored().records == end
+
+
+def test_a_fork_of_a_session_without_messages_goes_on_from_its_link() -> None:
+    """It was begun where nothing was said, and is made there, though the session has a message by now."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    with store.session("trip") as session:
+        session.set_title("T")
+
+    def fail() -> None:
+        raise treering.UnavailableError("down")
+
+    meeting.before(_write_after(1), fail)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    assert worker.post("sessions/trip/fork", json={"id": "copy"}, headers=KEY).status_code == 503
+    other.post("sessions/trip/messages", json={"messages": ["more"]})
+    assert other.post("sessions/trip/fork", json={"id": "copy"}, headers=KEY).status_code == 201
+    assert (store.view("copy").node, store.view("copy").info.title) == (None, "T")
+
+
+def test_a_session_of_the_name_is_not_taken_for_the_fork() -> None:
+    """Another client creates it right before the fork is recorded, or behind its link."""
+    for after in range(2):
+        meeting = Meeting(MemoryDriver())
+        store = Store(Place(meeting))
+        trip(store)
+        worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+        theirs = {"id": "copy", "messages": ["theirs"]}
+        meeting.before(_write_after(after), lambda other=other, theirs=theirs: other.post("sessions", json=theirs))
+        for _ in range(2):
+            refused = worker.post("sessions/trip/fork", json={"id": "copy"}, headers=KEY)
+            assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "exists")
+        assert store.view("copy").info.parent_session is None
+
+
+def test_a_rewind_brings_back_what_a_conversation_manager_keeps(tmp_path: Path) -> None:
+    """Also if nothing else differs."""
+    store = treering.open(tmp_path)
+    with store.session("trip") as session:
+        session.commit(["hi"], manager={"v": 1})
+        checkpoint = session.checkpoint_id
+        session.commit(manager={"v": 2})
+    assert client(tmp_path).post("sessions/trip/rewind", json={"checkpoint": checkpoint}).status_code == 200
+    assert store.view("trip").manager == {"v": 1}
 
 
 def test_a_used_key_answers_no_other_fork(api: TestClient, folder: Path) -> None:

@@ -139,6 +139,37 @@ def test_a_message_alone_does_not_break_what_is_expected_of_the_checkpoint(backe
     assert states(backend.store()) == {"main": {"count": 10}, "main-2": {"count": 11}}
 
 
+PRUNED: dict[str, Callable[[Session], object]] = {
+    "commit": lambda session: session.commit(["mine"], state={"k": 1}),
+    "commit of a message": lambda session: session.commit(["mine"]),
+    "append": lambda session: session.append("mine"),
+    "branch": lambda session: session.branch("b", keep_state=True),
+    "switch": lambda session: session.switch("main", keep_state=True),
+    "checkout": lambda session: session.checkout(session.node, keep_state=True),
+    "fork": lambda session: session.fork("copy"),
+}
+
+
+@pytest.mark.parametrize("verb", PRUNED)
+@pytest.mark.parametrize("said", [["more"], []], ids=["moved", "at the same node"])
+def test_state_that_is_in_no_record_any_more_is_not_left_out(backend: Backend, verb: str, said: list[str]) -> None:
+    """Whoever stands on a pruned checkpoint is told; else what it records would be without the state that it shows."""
+    first, second = pair(backend.store(), plan=1)
+    first.commit(said, state={"plan": 2})
+    first.prune(KeepCheckpoints(last=1))
+    assert second.state == {"plan": 1}
+    before = backend.snapshot()
+    if not said and verb in {"append", "commit of a message", "fork"}:  # the newest state of this very place stands
+        PRUNED[verb](second)
+    else:
+        with pytest.raises(HeadMovedError, match="pruned"):
+            PRUNED[verb](second)
+        assert backend.snapshot() == before
+    assert states(backend.store()) == {"main": {"plan": 2}}
+    second.refresh()
+    assert second.state == {"plan": 2}
+
+
 def test_nobody_has_a_state_that_is_made_of_two(backend: Backend) -> None:
     """What each said of several keys is found together."""
     first, second = pair(backend.store(), c="old", d="old")

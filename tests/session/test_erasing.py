@@ -505,3 +505,41 @@ def test_positions_behind_the_end_are_not_listed_as_erased(at: int) -> None:
     with backend.store().session("s") as session:
         session.append("two")
         assert texts(session.context)[-1] == "two"
+
+
+@pytest.mark.parametrize("made", ["fork", "copy", "repair"])
+def test_what_was_erased_is_gone_from_copies_that_are_made_later(backend: Backend, made: str) -> None:
+    """They list no erasure of their own; still no amendment and no edited context brings a message back."""
+    store = backend.store()
+    with store.session("s") as session:
+        node = session.append(SECRET).node
+        session.append("on")
+        session.erase(node)
+        session.fork("fork")
+    store.copy("s", name="copy")
+    store.repair("s", into="repair")
+    with store.session(made) as session:
+        with pytest.raises(UsageError, match="erased"):
+            session.amend(node, user(SECRET))
+        other = session.context[-1].node
+        session.commit(context=[ContextItem(node=node, message={"role": "user", "content": SECRET}), other])
+        assert texts(session.context) == ["[erased]", "on"]
+    assert texts(backend.store().view(made).context) == ["[erased]", "on"]
+    assert holding(backend.snapshot(), SECRET) == []
+
+
+def test_the_task_of_a_later_subagent_stays(backend: Backend) -> None:
+    """Only the card of the subagent whose link was erased has the same text; another one may have its name now."""
+    store = backend.store()
+    session = store.session("s")
+    session.append("hi")
+    for task in ("secret one", "harmless two"):
+        with store.spawn(session, "child", task=task) as child:
+            child.append("work")
+        if task == "secret one":
+            store.delete("child")
+    first, second = (note.id for note in session.notes("link"))
+    session.erase(first)
+    assert backend.store().view("child").info.task == "harmless two"
+    session.erase(second)
+    assert backend.store().view("child").info.task == ""

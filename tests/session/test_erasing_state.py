@@ -313,3 +313,24 @@ def test_what_cannot_be_erased_is_refused_before_anything_is_written(backend: Ba
         session.commit(["hello"], state={"a": 1}, manager=None)
         with pytest.raises(NotFoundError, match="conversation manager"):
             session.erase(manager=True)
+
+
+def test_a_fork_behind_an_erasure_keeps_its_values_whoever_had_its_name_before(backend: Backend) -> None:
+    """The erasure is about the fork that was there then, and was deleted; one made later has nothing to repeat."""
+    store = backend.store()
+    with store.session("s") as session:
+        session.commit(["hi"], state={"notes": SECRET})
+        session.fork("copy")
+        store.delete("copy")
+        session.erase(state=["notes"])
+        session.commit(["on"], state={"notes": "harmless"})
+        other = session.append("x").node
+        session.fork("copy")
+        session.erase(other)
+        session.erase()
+        assert session.state == {"notes": "harmless"}
+    view = backend.store().view("copy")
+    assert (view.state, view.erased_state) == ({"notes": "harmless"}, {})
+    with backend.store().session("s") as session:
+        session.erase(state=["notes"])
+    assert backend.store().view("copy").state == {}

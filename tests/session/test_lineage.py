@@ -376,3 +376,22 @@ def test_a_load_that_fails_makes_no_session(backend: Backend) -> None:
         backend.store().view("s")
     backend.store().load("s", drafts(3), leaf=lambda: f"{2:08x}")
     assert texts(backend.store().view("s").context) == ["m0", "m1", "m2"]
+
+
+def test_a_fork_may_have_facts_of_its_own_behind_notes(backend: Backend) -> None:
+    """Also where the parent got its own facts later, in notes: no fork copies these."""
+    with backend.store().session("s", title="T0", project="p0", cwd="/x0") as session:
+        session.append("a")
+        session.set_title("T")
+        session.move(project="p", cwd="/x")
+        session.set_status("done")
+        session.fork("same")
+        session.fork("other", title="", project="q", cwd="/y")
+    for store in (backend.store(), backend.store()):
+        same, other = (store.view(name).info for name in ("same", "other"))
+        assert (same.title, same.project, same.cwd, same.status) == ("T", "p", "/x", "")
+        assert (other.title, other.project, other.cwd, other.status) == ("", "q", "/y", "")
+        for name in ("same", "other"):
+            with store.session(name) as fork:
+                fork.seal()
+    assert [info.id for info in backend.store().sessions(project="q").rows] == ["other"]

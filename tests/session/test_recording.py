@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ from treering import ContextItem, NotFoundError, Schedule, UsageError
 from treering.api.store import Store
 from treering.session.recording import Message
 from treering.storage.requests import Get, List
-from treering.transcript.node import user
+from treering.transcript.node import Draft, user
 
 REPLY = {"role": "assistant", "content": "reply"}
 
@@ -666,3 +666,35 @@ def test_nothing_is_written_where_nothing_is_asked() -> None:
     session.commit()
     session.append(user("one", id="one"))
     assert not [request for request in counting.requests if not isinstance(request, (Get, List))]
+
+
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+def test_a_buffered_message_elsewhere_is_not_where_the_session_stands(
+    backend: Backend, durability: Literal["sync", "turn"]
+) -> None:
+    """The context and what is recorded about the current node are the same, whether or not it was recorded yet."""
+    session = backend.store().session("s", durability=durability)
+    session.commit(["question", treering.assistant("answer")])
+    session.append("next")
+    session.append(Draft(role="user", payload={"role": "user", "content": "another"}, parent=session.path()[0]))
+    assert texts(session.context) == ["question", "answer", "next"]
+    session.record_system("prompt")
+    session.record_extension("e", 1)
+    session.commit([treering.assistant("done")])
+    said = {node.id: node.payload["content"] for node in session.each_node()}
+    assert [said[note.target or ""] for note in session.notes()] == ["next", "next"]
+    assert texts(session.context) == ["question", "answer", "next", "done"]
+
+
+@pytest.mark.parametrize("first_write", ["record", "assistant"])
+def test_whoever_is_at_the_beginning_keeps_the_state_there(
+    backend: Backend, first_write: Literal["record", "assistant"]
+) -> None:
+    """Going to the beginning again changes nothing, whether or not something is stored yet."""
+    session = backend.store().session("s", first_write=first_write)
+    session.commit(["hi"], state={"b": 1})
+    session.checkout(None, keep_state=True)
+    session.checkout(None)
+    assert session.state == {"b": 1}
+    session.append(treering.assistant("yes"))
+    assert (session.state, texts(session.context)) == ({"b": 1}, ["yes"])

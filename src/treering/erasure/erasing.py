@@ -33,7 +33,7 @@ from treering.erasure.traces import (
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError
 from treering.format.erasure import Erased, Erasure, digest_of, erased_of, is_erased
 from treering.format.paths import SessionKeys
-from treering.format.record import decode_record, read_brief
+from treering.format.record import Skeleton, decode_record, read_brief
 from treering.format.register import one_line
 from treering.ids import new_nonce, now_ms
 from treering.journal import life
@@ -261,28 +261,31 @@ def _names_in(receipt: Receipt) -> Iterator[str]:
 
 def _with_forks(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
     """Repeat the erasure in all sessions copied from this one, and add the outcome to the receipt."""
-    links: dict[str, int | None] = {}
+    links: dict[str, list[Skeleton]] = {}
     for note in (yield from notes_of(writer.replica, "link")):
         if isinstance(name := read_brief(note).get("fork"), str):
-            links.setdefault(name, note.at)
+            links.setdefault(name, []).append(note)
     receipt = yield from _follow(writer, links, receipt, reason, seen)
     if receipt.missing:  # their links are gone with them, so forks of theirs are found by the name of the parent
         orphans = yield from _orphans(writer.keys.prefix, set(receipt.missing))
-        receipt = yield from _follow(writer, dict.fromkeys(orphans), receipt, reason, seen)
+        receipt = yield from _follow(writer, dict.fromkeys(orphans, ()), receipt, reason, seen)
     return (yield from _with_children(writer, receipt, reason, seen))
 
 
 def _with_children(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
     """Erase the task on the cards of subagents' sessions whose link was erased: it has the same text."""
-    briefs = {note.id: read_brief(note) for note in (yield from notes_of(writer.replica, "link"))}
-    linked = [briefs[name].get("child") for name in receipt.ids if name in briefs]
+    links: dict[str, list[Skeleton]] = {}
+    for note in (yield from notes_of(writer.replica, "link")):
+        if isinstance(name := read_brief(note).get("child"), str):
+            links.setdefault(name, []).append(note)
     done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
-    for child in linked:
-        if not isinstance(child, str) or child in seen:
+    for child, notes in links.items():
+        erased = [at for at, note in enumerate(notes) if note.id in receipt.ids]
+        if not erased or child in seen:
             continue
         seen.add(child)
         try:
-            found = yield from _without_task(writer, child, reason)
+            found = yield from _without_task(writer, child, notes[erased[-1] + 1 :], reason)
             done += [found] if found is not None else []
         except NotFoundError:
             missing.append(child)
@@ -291,11 +294,17 @@ def _with_children(writer: Writer, receipt: Receipt, reason: str, seen: set[str]
     return msgspec.structs.replace(receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable)
 
 
-def _without_task(parent: Writer, session: str, reason: str) -> Steps[Receipt | None]:
+def _without_task(parent: Writer, session: str, later: Sequence[Skeleton], reason: str) -> Steps[Receipt | None]:
+    """Erase the task on the card of a subagent's session, unless it belongs to one of the `later` links of that name.
+
+    A session is created behind its link. So it has no earlier task if a later link is as old as the session.
+    """
     child = Writer.visiting(msgspec.structs.replace(parent.keys, session=session), parent.replica.policy, shared=True)
     yield from child.open()
     if not _is_child(parent, child):
         return None  # the name belongs to another session by now
+    if any(link.time <= child.replica.state.card.created for link in later):
+        return None
     if child.replica.state.card.task:
         yield from _fenced(child, _Wanted(), reason, facts=("task",))
     segments, _ = yield from child.upkeep.finish_erasing()
@@ -318,23 +327,23 @@ def _orphans(prefix: str, gone: Collection[str]) -> Steps[list[str]]:
 
 
 def _follow(
-    writer: Writer, forks: Mapping[str, int | None], receipt: Receipt, reason: str, seen: set[str]
+    writer: Writer, forks: Mapping[str, Sequence[Skeleton]], receipt: Receipt, reason: str, seen: set[str]
 ) -> Steps[Receipt]:
-    """Erase in forks, given by name with the position of their link; None for sessions that may or may not be forks."""
+    """Erase in forks, given by name with their links; none for sessions that may or may not be forks."""
     done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
-    for fork, linked_at in forks.items():
+    for fork, links in forks.items():
         if fork in seen:
             continue
         seen.add(fork)
         try:
             fork_writer = yield from _open_fork(writer, fork)
             copies = (yield from _copies(fork_writer, receipt.hashes)) if fork_writer is not None else []
-            acts = (yield from _acts_for(writer, fork_writer, linked_at)) if fork_writer is not None else []
+            acts = (yield from _acts_for(writer, fork_writer, links)) if fork_writer is not None else []
             if fork_writer is not None and (copies or acts):
                 known = {(act.time, act.state) for act in fork_writer.replica.burials.of_state()}
                 owed = [act for act in acts if (act.time, act.state) not in known]
                 done.append((yield from _erase(fork_writer, _Wanted(copies), reason, seen, owed=owed)))
-            elif fork_writer is None or (linked_at is not None and not _is_child(writer, fork_writer)):
+            elif fork_writer is None or (links and not _is_child(writer, fork_writer)):
                 missing.append(fork)  # or the name belongs to another session by now
         except TreeringError as error:
             unreachable[fork] = str(error)
@@ -346,11 +355,17 @@ def _is_child(writer: Writer, other: Writer) -> bool:
     return other.replica.state.card.parent_session == writer.keys.session
 
 
-def _acts_for(writer: Writer, fork: Writer, linked_at: int | None) -> Steps[list[Erasure]]:
-    """The erasures of state that a fork has to repeat, whether or not it has done so."""
+def _acts_for(writer: Writer, fork: Writer, links: Sequence[Skeleton]) -> Steps[list[Erasure]]:
+    """The erasures of state that a fork has to repeat, whether or not it has done so.
+
+    A fork is linked behind the time on its card. Earlier links of its name are those of forks that were deleted. If
+    the clock was set back, the first link counts.
+    """
     acts = writer.replica.burials.of_state()
-    if linked_at is None:
+    if not links:
         return [*acts] if (yield from _shares_state(writer, fork)) else []
+    created = fork.replica.state.card.created
+    linked_at = next((link.at for link in links if link.time >= created), links[0].at)
     return [act for act in acts if linked_at < act.end and _is_child(writer, fork)]  # rule: values-in-forks
 
 

@@ -196,7 +196,7 @@ async def add(
 
 
 def _add_if(
-    writer: Writer, drafts: Sequence[Draft], wish: Wish, mark: Mark | None, call: Call, *, new_ids: bool
+    writer: Writer, drafts: Sequence[Draft], wish: Wish, mark: Mark | None, call: Call | None, *, new_ids: bool
 ) -> Steps[Appended]:
     stored = [*map(writer.options.hooks.stored, drafts)]
     rider = rider_of(writer, mark, call, looked=writer.replica.known_view)
@@ -235,6 +235,7 @@ async def go(
     verb: Callable[..., Steps[None]],
     *args: object,
     is_there: Callable[[], Awaitable[bool]] | None = None,
+    appends: int = 1,
 ) -> None:
     """Navigate, once: a move and its mark are one append. With `If-Match`, nothing may have been recorded since.
 
@@ -245,6 +246,7 @@ async def go(
         verb: The verb that navigates.
         args: Its arguments.
         is_there: Returns whether the session is already as the request wants it: then only the mark is recorded.
+        appends: As for `perform`.
     """
 
     async def look() -> bool | None:
@@ -252,9 +254,10 @@ async def go(
 
     async def act() -> bool:
         if is_there is None or not await is_there():
-            await perform(call, there, mark, verb, *args)
+            await perform(call, there, mark, verb, *args, appends=appends)
         elif mark is not None:
-            await there.session.perform(_add_if, [mark.note], ANYWHERE, mark, call, new_ids=True)
+            seen = call if appends == 1 else None
+            await there.session.perform(_add_if, [mark.note], ANYWHERE, mark, seen, new_ids=True)
         return True
 
     await once(call, there.session, look, act)
@@ -271,13 +274,14 @@ async def perform(
         mark: The mark.
         verb: The verb.
         args: Its arguments.
-        appends: How many appends it makes. Before a second one, the session does not end any more where the client saw
-            it.
+        appends: How many appends the request makes. Before the second one, the session does not end any more where the
+            client saw it.
 
     Raises:
         ConflictError: Another run of the request was first, or the session has changed since the client saw it.
     """
-    return await there.writable().perform(_perform_if, verb, args, mark, call if appends == 1 else None)
+    session, seen = (there.writable(), call) if appends == 1 else (there.session, None)
+    return await session.perform(_perform_if, verb, args, mark, seen)
 
 
 def _perform_if(

@@ -82,7 +82,8 @@ async def fork(call: Call, body: ForkBody) -> SessionCard:
         session = there.session
 
         async def look() -> bool | None:
-            return (await find(session, mark) is not None and await _exists(store, name)) or None
+            begun = await session.perform(append_of, mark) if mark is not None else []
+            return (begun and await _is_made(store, name, of=(session.id, begun[0].target))) or None
 
         async def act() -> bool:
             await session.perform(_fork_if, name, body, mark, call)
@@ -96,23 +97,18 @@ async def fork(call: Call, body: ForkBody) -> SessionCard:
 
 def _fork_if(writer: Writer, name: str, body: ForkBody, mark: Mark | None, call: Call) -> Steps[None]:
     """Fork, with the mark in the link; go on with the fork of an earlier run that got as far as the link."""
-    begun = (yield from append_of(writer, mark)) if mark is not None else []
-    yield from forking.fork(
-        writer,
-        name,
-        node=begun[0].target if begun else body.node,
-        title=body.title,
-        link=forking.LINK if mark is None else mark.on(forking.LINK),
-        rider=rider_of(writer, mark, call),
-    )
+    link = forking.LINK if mark is None else mark.on(forking.LINK)
+    rider = rider_of(writer, mark, call)
+    return forking.fork(writer, name, node=body.node, title=body.title, link=link, rider=rider)
 
 
-async def _exists(store: AsyncStore, name: str) -> bool:
+async def _is_made(store: AsyncStore, name: str, *, of: tuple[str, str | None]) -> bool:
+    """Whether there is a fork of this name, of this session and node; another session may have the name."""
     try:
-        await store.view(name)
+        info = (await store.view(name)).info
     except NotFoundError:
         return False
-    return True
+    return (info.parent_session, info.parent_node) == of
 
 
 async def delete(call: Call) -> Response:

@@ -15,15 +15,16 @@ from treering.errors import UsageError
 from treering.kinds import Kind
 from treering.server.answers import Imported
 from treering.server.call import Call
-from treering.server.changing import opened
+from treering.server.changing import Opened, opened
 from treering.server.limits import ID_CHARACTERS_MAX, ROWS_MAX
-from treering.server.marks import add, mark_of
+from treering.server.marks import Mark, add, find, go, mark_of
 from treering.server.reading import Limit
 from treering.server.route import Query
 from treering.server.shapes import anthropic, assistant_ui, openai, ui
 from treering.server.shapes.merging import lacking, messages_in
 from treering.server.shapes.parts import Result, Said, parts_of, role_of
 from treering.server.writing import Body, Messages
+from treering.session import verbs
 from treering.session.position import Wish
 from treering.session.reader import Readable
 from treering.session.writer import Writer
@@ -102,17 +103,29 @@ async def import_messages(call: Call, body: ImportBody) -> Imported:
     mark = mark_of(call, body)
     async with opened(call) as there:
         session = there.session
+        is_done = await find(session, mark) is not None
         recorded = await _recorded(session, drafts)
         stored = await session.perform(_as_stored, drafts, recorded)
         found = lacking(words, stored, recorded, await _foreign_results(session, stored, recorded))
         last = recorded.get(found.ids[-1])
         head = (last.head if last is not None else "") or session.head
-        if found.new or found.edits:
-            new = _on_head(drafts, found.new, session, body.head)
-            done = await add(call, there, [*found.edits, *new], mark, wish=Wish(body.head), new_ids=False)
+        if is_done:
+            return Imported(nodes=tuple(found.ids), head=head)
+        new = _on_head(drafts, found.new, session, body.head)
+        shown = found.ends[end] if end is not None else None
+        if shown is not None:
+            _require_end(session, shown, new)
+        adds = bool(new or found.edits)
+        if adds:
+            # The mark is in the last append; what is recorded before is known by its ids.
+            done = await add(
+                call, there, [*found.edits, *new], mark if shown is None else None, wish=Wish(body.head), new_ids=False
+            )
             head = done.head if new else head
-        if end is not None and session.heads.get(session.head) != found.ends[end]:
-            await _show(there.writable(), found.ends[end])
+        if shown is not None:
+            await _show(call, there, mark, shown, appends=1 + adds)
+        elif not adds and mark is not None:
+            await add(call, there, [], mark)
         return Imported(nodes=tuple(found.ids), head=head)
 
 
@@ -179,13 +192,29 @@ def _on_head(drafts: Sequence[Draft], new: list[Draft], session: AsyncSession, h
     return [msgspec.structs.replace(new[0], parent=tip), *new[1:]] if begins else new
 
 
-async def _show(session: AsyncSession, end: str) -> None:
-    await session.refresh()
-    head = next((name for name, node in session.heads.items() if node == end), None)
-    if head is None:
+def _require_end(session: AsyncSession, end: str, new: Sequence[Draft]) -> None:
+    """Require that a branch ends at a message once the new ones are recorded.
+
+    Raises:
+        UsageError: None does.
+    """
+    goes_on = any(draft.parent == end for draft in new)
+    is_tip = end in session.heads.values() and not (goes_on and end == session.node)
+    if not is_tip and (goes_on or all(draft.id != end for draft in new)):
         raise UsageError(f"no branch ends there. headId={end!r}", kind=Kind.HEAD)
-    if head != session.head:
-        await session.switch(head)
+
+
+async def _show(call: Call, there: Opened, mark: Mark | None, end: str, *, appends: int) -> None:
+    """Switch to the head that points to a message; if another client went on from there since, to that client's."""
+    session = there.session
+    await session.refresh()
+    found = next((name for name, node in session.heads.items() if node == end), None)
+    head = found or (await session.get(end, blobs=False)).head
+
+    async def is_there() -> bool:
+        return head in {"", session.head}
+
+    await go(call, there, mark, verbs.navigation.switch, head, is_there=is_there, appends=appends)
 
 
 def _known(reader: Readable, ids: Sequence[str]) -> Steps[list[str]]:

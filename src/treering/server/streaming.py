@@ -93,6 +93,7 @@ class Writers:
                 call.heads = session.heads
                 expect(call, await session.perform(place_of))
                 if body.head is not None and body.head != session.head:
+                    await session.perform(verbs.streaming.require_room)  # else the head would have moved for nothing
                     await session.switch(body.head)
                 return self._keep(call, session, await session.stream(body.role), mark)
             except BaseException:
@@ -372,6 +373,7 @@ async def keep_stream(call: Call) -> Appended:
             return await find(session, mark)
 
         async def act() -> Appended:
+            there.writable()
             return await perform(call, there, mark, verbs.streaming.keep_stream, name, appends=2)
 
         return await once(call, session, look, act)

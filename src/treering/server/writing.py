@@ -134,7 +134,7 @@ async def _commit(call: Call, there: Opened, body: CommitBody, drafts: Sequence[
         expect=expect,
         expect_checkpoint=checkpoint,
         merge=body.merge,
-        new_ids=True,
+        new_ids=bool(drafts),  # a mark alone moves no head, so two runs would both record it
     )
     return done if drafts else msgspec.structs.replace(done, nodes=())
 
@@ -267,7 +267,8 @@ async def rewind(call: Call, body: RewindBody) -> SessionCard:
 
 async def _stands_at(session: AsyncSession, checkpoint: str) -> bool:
     """Whether the session has a checkpoint's node, state, settings and context, so that a rewind changes nothing."""
-    if (await session.checkpoint(checkpoint)).info.node != session.node:
+    there = await session.checkpoint(checkpoint)
+    if there.info.node != session.node or there.manager != session.manager:
         return False
     found = await session.diff(checkpoint)
     parts = (found.state, found.settings)

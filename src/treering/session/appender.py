@@ -141,9 +141,16 @@ class Appender:
     @property
     def unrecorded_here(self) -> tuple[Draft, ...]:
         """The unrecorded drafts after which the session will stand, once they are recorded."""
-        waiting = self._waiting
-        again = [at for at, each in enumerate(waiting) if each.call is not None and each.call.starts_over]
-        return tuple([each.draft for each in waiting[(again or [-1])[-1] + 1 :] if each.call is None])
+        here: list[Draft] = []
+        node = self._position.node
+        for each in self._waiting:
+            if each.call is None:
+                if each.draft.type != "node" or each.draft.parent is HERE or each.draft.parent == node:
+                    here.append(each.draft)
+                    node = each.draft.id if each.draft.type == "node" else node
+            elif each.call.starts_over:
+                here, node = [], None
+        return tuple(here)
 
     @property
     def calls(self) -> tuple[BufferedCall, ...]:

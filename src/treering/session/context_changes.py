@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from treering.checkpoint.context import Context, Item
 from treering.errors import UsageError
 from treering.format import values
-from treering.format.record import Skeleton, encode_record, has_body, skeleton_of_record
+from treering.format.erasure import is_erased
+from treering.format.record import Skeleton, decode_record, encode_record, has_body, skeleton_of_record
 from treering.kinds import Kind
 from treering.session.content import ContextItem, Restored
 from treering.session.pairs import require_calls, whole
@@ -43,7 +44,9 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
                 message = writer.options.redaction.value(message, f"context[{len(items)}]")
             if node not in shown or not _is_as_recorded(message, item, lines.get(node)):
                 messages = messages or _shown_and_sent(writer, writer.content.messages(seen, lines))
-                if not any(node in each and message == each[node] for each in messages):
+                line = lines.get(node) or others.lines.get(node)
+                is_gone = line is not None and is_erased(bytes(decode_record(line).body))
+                if not is_gone and not any(node in each and message == each[node] for each in messages):
                     item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)

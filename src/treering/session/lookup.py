@@ -79,7 +79,7 @@ class Lookup(Protocol):
     def belonging(self, places: Sequence[int]) -> Steps[list[int]]:
         """The positions of notes and edits about the nodes at `places`, which are sorted, and about the session.
 
-        Notes of the kinds `link` and `usage` are left out.
+        Notes of the kinds in `NOT_FORKED` are left out.
         """
         ...
 
@@ -188,9 +188,14 @@ def with_label(entry: CheckpointInfo, label: str | None) -> CheckpointInfo:
     return entry if label is None else msgspec.structs.replace(entry, label=label)
 
 
+NOT_FORKED = frozenset({"link", "usage", "title", "place", "status", "card"})
+"""Kinds of notes that no fork copies: what other sessions are called, what the parent cost, and facts of its card. A
+fork has a card of its own, with the parent's facts of now or others, and is neither `done` nor `waiting`."""
+
+
 def belongs(row: Skeleton) -> bool:
-    """Whether a fork copies a record about a copied node or the session: edits, and notes except links and usage."""
-    return row.type == "edit" or (row.type == "note" and row.kind not in ("link", "usage"))
+    """Whether a fork copies a record about a copied node or the session."""
+    return row.type == "edit" or (row.type == "note" and row.kind not in NOT_FORKED)
 
 
 def holds(places: Sequence[int], at: int) -> bool:

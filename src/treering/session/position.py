@@ -206,6 +206,7 @@ class Position:
         if name != self.head:
             return Place(name, there, own_head=False)
         if there != self.node and wish.expect is HERE and (adds_nodes or not wish.merge):
+            yield from self.require_basis()
             return self._beside()
         if ends:
             return (yield from self._find_basis(wish, there, newest, says_state=says_state))
@@ -239,8 +240,7 @@ class Position:
         if says_state and not knows:  # rule: state-stands
             if wish.expect is not HERE:
                 raise self._moved(f"another writer committed state on head {name!r} since you looked", known, newest)
-            if (yield from self._is_pruned()):
-                raise self._moved("the checkpoint that this session stood on was pruned", known, None)
+            yield from self.require_basis()
             return self._beside()
         return Place(name, there, newest=restored, caught_up=knows)
 
@@ -255,6 +255,15 @@ class Position:
         if heads.get(name) == self.node:
             heads = heads | {name: self.node}
         return Place(Heads(heads).free_name(name), self.node)
+
+    def require_basis(self) -> Steps[None]:
+        """Require the state that the caller saw: it is in no record of its own once its checkpoint is pruned.
+
+        Raises:
+            HeadMovedError: Another writer pruned the checkpoint that this handle stands on.
+        """
+        if self.checkpoint_id != _id_of(self._replica.state.checkpoint) and (yield from self._is_pruned()):
+            raise self._moved("the checkpoint that this session stood on was pruned", self.checkpoint_id, None)
 
     def _is_pruned(self) -> Steps[bool]:
         """Whether another writer pruned the checkpoint that this handle stands on: its state is gone."""

@@ -20,6 +20,7 @@ from tests.integrations.strands.fake_model import FakeModel, Redacted
 from tests.servers import S3Server
 from tests.session.at_rest import MAGIC, holding
 from tests.session.backends import Backend, backend_of, files_below, local_backend
+from tests.session.faults import Unreliable
 from tests.storage.processes import finish, start
 
 import treering
@@ -31,9 +32,10 @@ from treering.storage.faulty import Fault, FaultyDriver, scripted_plan
 from treering.storage.generic import GenericDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Driver, Put, Request
+from treering.storage.requests import Answer, Batch, Driver, Put, Request
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
+from treering.storage.wrapper import DriverWrapper
 from treering.store.place import Place
 from treering.testing.conformance import at_once
 
@@ -293,6 +295,45 @@ async def test_an_own_write_without_an_answer_is_no_conflict(took_effect: Fault)
         await storage.write("k", b"5")
     assert isinstance(caught.value.__cause__, ConflictError)
     assert await storage.read("k") == b"4"
+
+
+async def test_a_late_write_is_known_behind_a_read() -> None:
+    """It takes effect when the value was read again, as it was before."""
+    bucket = Unreliable()
+    storage = TreeringStorage(bucket.store, overwrite=False)
+    await storage.write("k", b"1")
+    bucket.plan.arm(Fault.LATE, lambda request: isinstance(request, Put))
+    with pytest.raises(StorageError):
+        await storage.write("k", b"2")
+    assert await storage.read("k") == b"1"
+    bucket.settle()
+    await storage.write("k", b"3")
+    assert await storage.read("k") == b"3"
+
+
+async def test_answers_may_come_in_another_order() -> None:
+    """Of two writes of one storage, the one that was sent first is answered last."""
+    first_may_end = asyncio.Event()
+
+    class Slow(DriverWrapper):
+        writes = 0
+
+        async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+            answers = self.inner.execute(batch)
+            if any(isinstance(request, Put) and "parcels/" in request.key for request in batch):
+                self.writes += 1
+                if self.writes == 1:
+                    await first_may_end.wait()
+            return answers
+
+    storage = TreeringStorage(Store(Place(Slow(MemoryDriver()))), overwrite=False)
+    first = asyncio.create_task(storage.write("k", b"1"))
+    await asyncio.sleep(0)
+    await storage.write("k", b"2")
+    first_may_end.set()
+    await first
+    await storage.write("k", b"3")
+    assert await storage.read("k") == b"3"
 
 
 async def _at_once(_: float) -> None:

@@ -86,12 +86,16 @@ class TreeringStorage:
             StorageError: The key is invalid, the store failed, or another writer was first; see `overwrite`.
         """
         name = self._prefix + _normal_key(key)
-        write, steps = new_nonce(), put_parcel(self._place, name, bytes(data))
-        if self._seen is not None:
-            seen = self._seen.get(name, _Seen(ABSENT))
+        failed = f"Failed to write '{key}'"
+        if self._seen is None:
+            await self._do(failed, put_parcel(self._place, name, bytes(data)))
+        else:
+            seen, write = self._seen.get(name, _Seen(ABSENT)), new_nonce()
+            self._saw(name, _Seen(seen.version, (*seen.sent, write)[-SENT_MAX:]))  # until there is an answer
             steps = put_parcel(self._place, name, bytes(data), expect=seen.version, write=write, own=seen.sent)
-            self._saw(name, seen.version, (*seen.sent, write))  # until there is an answer
-        self._saw(name, await self._do(f"Failed to write '{key}'", steps))
+            version, seen = await self._do(failed, steps), self._seen.get(name, seen)
+            if write in seen.sent:  # else a later write of this storage was answered first
+                self._saw(name, _Seen(version, seen.sent[seen.sent.index(write) + 1 :]))
         if not self._place.driver.conditional:
             await self._scrub(name)
         if self._search_strategy is not None:
@@ -109,7 +113,9 @@ class TreeringStorage:
         name = self._prefix + _normal_key(key)
         found = await self._do(f"Failed to read '{key}'", get_parcel(self._place, name))
         content, version = found or (None, ABSENT)
-        self._saw(name, version)
+        seen = self._seen.get(name) if self._seen is not None else None
+        if seen is None or seen.version != version:  # else a write without an answer may still take effect
+            self._saw(name, _Seen(version))
         return content
 
     async def delete(self, key: str) -> None:
@@ -120,7 +126,7 @@ class TreeringStorage:
         """
         name = self._prefix + _normal_key(key)
         await self._do(f"Failed to delete '{key}'", delete_parcel(self._place, name))
-        self._saw(name, ABSENT)
+        self._saw(name, _Seen(ABSENT))
         await self._scrub(name)
 
     async def list(self, query: str = "") -> builtins.list[str]:
@@ -155,10 +161,10 @@ class TreeringStorage:
         """Remove old versions that the driver keeps of a replaced or deleted value."""
         await asyncio.to_thread(self._place.driver.scrub, parcel_key(self._place.prefix, name))
 
-    def _saw(self, name: str, version: Version, sent: tuple[str, ...] = ()) -> None:
-        """Remember the version that a later write may replace; a forgotten value must be read again."""
+    def _saw(self, name: str, seen: _Seen) -> None:
+        """Remember what a later write may replace; a forgotten value must be read again."""
         if self._seen is not None:
-            self._seen[name] = _Seen(version, sent[-SENT_MAX:])
+            self._seen[name] = seen
             self._seen.move_to_end(name)
             if len(self._seen) > SEEN_MAX:
                 self._seen.popitem(last=False)

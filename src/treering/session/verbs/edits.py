@@ -7,6 +7,7 @@ from typing import Final
 
 from treering.checkpoint.context import Context
 from treering.errors import UsageError
+from treering.format.record import read_brief
 from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.position import ANYWHERE
@@ -26,9 +27,15 @@ def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
     Raises:
         UsageError: The node was erased.
     """
-    if node in writer.replica.burials.names:
+    if node in writer.replica.burials.names or (yield from _is_tombstone(writer, node)):
         raise UsageError(f"node was erased and cannot be amended. node={node!r}", kind=Kind.ERASED)
     yield from record(writer, [Draft(type="edit", kind="amend", target=node, payload=payload)])
+
+
+def _is_tombstone(writer: Writer, node: str) -> Steps[bool]:
+    """Whether a node was erased where this session was copied from: its own list of erasures does not name it."""
+    found = yield from writer.replica.ask(lambda look: look.nodes([node]))
+    return node in found and read_brief(found[node]).get("erased") is True
 
 
 def retract(writer: Writer, node: str) -> Steps[None]:

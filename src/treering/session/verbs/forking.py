@@ -11,7 +11,7 @@ import msgspec
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
 from treering.errors import ConflictError, UsageError
-from treering.format.record import decode_record, skeleton_of
+from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card
 from treering.ids import now_ms, time_of
 from treering.journal import life
@@ -57,7 +57,8 @@ def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
         project: Its project; by default that of the parent.
         cwd: Its working directory, for example a second checkout; by default that of the parent.
         extra: Further facts on its card; by default those of the parent.
-        link: The link, with an id or facts of the caller's own.
+        link: The link, with an id or facts of the caller's own. If there is a record of that id, an earlier call
+            recorded it: then its node counts.
         rider: What the caller adds to the append of the link.
 
     Raises:
@@ -75,13 +76,17 @@ def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
     writer.options.hooks.call("before_fork", session=session, node=node)
     yield from flush(writer)
     yield from writer.position.ensure_context()
-    node = writer.position.node if node is None else node
+    begun = yield from _recorded(writer, link)
+    node = begun.target if begun is not None else writer.position.node if node is None else node
     if node is not None:
         yield from writer.replica.ask(lambda look: look.node(node))
+    if node == writer.position.node:
+        yield from writer.position.require_basis()
     keys = msgspec.structs.replace(writer.keys, session=session)
     yield from life.require_free(keys)
-    link = msgspec.structs.replace(link, brief={**(link.brief or {}), "fork": session}, target=node)
-    yield from record(writer, [link], rider=rider)
+    if begun is None:
+        link = msgspec.structs.replace(link, brief={**(link.brief or {}), "fork": session}, target=node)
+        yield from record(writer, [link], rider=rider)
     yield from flush(writer)  # rule: fork-links-first
     card = msgspec.structs.replace(card, parent_node=node)
     attempts = Attempts(keys.latest)
@@ -95,6 +100,14 @@ def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
             continue  # a concurrent erasure or purge refused the load
         writer.options.hooks.call("after_fork", session=session, node=node)
         return
+
+
+def _recorded(writer: Writer, link: Draft) -> Steps[Skeleton | None]:
+    if link.id is None:
+        return None
+    name = link.id
+    found = yield from writer.replica.ask(lambda look: look.records([name]))
+    return found.get(name)
 
 
 def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:

@@ -49,6 +49,9 @@ def _begin_again(writer: Writer, *, keep_state: bool) -> None:
     """Go back to the beginning of a session of which nothing is written before the model's first answer."""
     facts: Mapping[str, object] = {"kind": "checkout", "head": writer.position.head, "node": None}
     writer.options.hooks.call("before_navigation", **facts)
+    last = writer.appender.buffered[-1:]
+    if last and last[0].call is not None and last[0].call.starts_over:
+        keep_state = True  # the session stands there already
 
     def perform(recording: Recording) -> None:
         recording.move("checkout", recording.head, None)
@@ -191,6 +194,8 @@ def _navigate(
 
     def plan() -> Steps[Recording]:
         yield from writer.position.ensure_context()
+        if keep_state:
+            yield from writer.position.require_basis()
         recording = Recording(writer, writer.position.in_hand(says_state=keep_state))
         name, node = head or recording.head, where()
         restored = yield from _target(writer, node, checkpoint, name)

@@ -66,21 +66,14 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
         UsageError: The store redacts texts, or too many streams are open; the role is no text, or a field cannot be
             stored exactly. Further errors are those of `append`.
     """
-    _refuse_redaction(writer)
+    yield from require_room(writer)
     require_text("role", role)
     given = fields_of(decode(encode(fields)))  # a copy: the caller may change its objects before the answer ends
     yield from flush(writer)
     new, parent = writer.replica.state.clock.new(), writer.position.node
 
-    def allowed() -> Steps[None]:
-        yield from ()
-        if len(writer.replica.state.streams) >= STREAMS_MAX:
-            raise UsageError(
-                f"too many streams are open. max={STREAMS_MAX}", kind=Kind.STREAM, remedy="keep or discard some"
-            )
-
     brief = {"node": new, "role": role, "head": writer.head}
-    note = yield from _note(writer, BEGIN, brief, parent, allowed)  # rule: note-first
+    note = yield from _note(writer, BEGIN, brief, parent, partial(require_room, writer))  # rule: note-first
     tape = _tape(writer, new, note)
     yield from tape.begin()
     return Live(new, parent, note, tape, Answer(role, given))
@@ -296,6 +289,20 @@ def _followed(follower: StreamFollower, poll_seconds: float) -> Stream[Piece]:
 
 
 # parts of the operations above
+
+
+def require_room(writer: Writer) -> Steps[None]:
+    """Require that another answer may begin.
+
+    Raises:
+        UsageError: The store redacts texts, or too many streams are open.
+    """
+    yield from ()
+    _refuse_redaction(writer)
+    if len(writer.replica.state.streams) >= STREAMS_MAX:
+        raise UsageError(
+            f"too many streams are open. max={STREAMS_MAX}", kind=Kind.STREAM, remedy="keep or discard some"
+        )
 
 
 def _refuse_redaction(writer: Writer) -> None:
