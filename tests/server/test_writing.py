@@ -519,19 +519,19 @@ def test_a_fork_of_a_session_without_messages_goes_on_from_its_link() -> None:
     assert (store.view("copy").node, store.view("copy").info.title) == (None, "T")
 
 
-def test_a_session_of_the_name_is_not_taken_for_the_fork() -> None:
+@pytest.mark.parametrize("after", range(2))
+def test_a_session_of_the_name_is_not_taken_for_the_fork(after: int) -> None:
     """Another client creates it right before the fork is recorded, or behind its link."""
-    for after in range(2):
-        meeting = Meeting(MemoryDriver())
-        store = Store(Place(meeting))
-        trip(store)
-        worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
-        theirs = {"id": "copy", "messages": ["theirs"]}
-        meeting.before(_write_after(after), lambda other=other, theirs=theirs: other.post("sessions", json=theirs))
-        for _ in range(2):
-            refused = worker.post("sessions/trip/fork", json={"id": "copy"}, headers=KEY)
-            assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "exists")
-        assert store.view("copy").info.parent_session is None
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    theirs = {"id": "copy", "messages": ["theirs"]}
+    meeting.before(_write_after(after), lambda: other.post("sessions", json=theirs))
+    for _ in range(2):
+        refused = worker.post("sessions/trip/fork", json={"id": "copy"}, headers=KEY)
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "exists")
+    assert store.view("copy").info.parent_session is None
 
 
 def test_a_rewind_brings_back_what_a_conversation_manager_keeps(tmp_path: Path) -> None:
