@@ -80,8 +80,6 @@ def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
     node = begun.target if begun is not None else writer.position.node if node is None else node
     if node is not None:
         yield from writer.replica.ask(lambda look: look.node(node))
-    if node == writer.position.node:
-        yield from writer.position.require_basis()
     keys = msgspec.structs.replace(writer.keys, session=session)
     yield from life.require_free(keys)
     if begun is None:
