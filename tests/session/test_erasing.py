@@ -19,6 +19,7 @@ from treering.erasure import erasing
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Erased, Erasure
 from treering.format.record import decode_record
+from treering.ids import now_ms
 from treering.journal.erase import fence
 from treering.journal.resume import resume
 from treering.session.content import ContextItem
@@ -542,4 +543,18 @@ def test_the_task_of_a_later_subagent_stays(backend: Backend) -> None:
     session.erase(first)
     assert backend.store().view("child").info.task == "harmless two"
     session.erase(second)
+    assert backend.store().view("child").info.task == ""
+
+
+def test_the_task_of_a_subagent_goes_though_it_was_linked_again(backend: Backend) -> None:
+    """A second link of its name, behind its creation, made no other session."""
+    store = backend.store()
+    session = store.session("s")
+    session.append("hi")
+    with store.spawn(session, "child", task="secret") as child:
+        child.append("work")
+    while now_ms() <= backend.store().view("child").info.created_ms:
+        pass
+    session.note("link", {"child": "child", "task": "another"})
+    session.erase(session.notes("link")[0].id)
     assert backend.store().view("child").info.task == ""

@@ -385,12 +385,14 @@ def test_a_fork_may_have_facts_of_its_own_behind_notes(backend: Backend) -> None
         session.set_title("T")
         session.move(project="p", cwd="/x")
         session.set_status("done")
+        session.note("card", payload={"a": {"b": 1}})
         session.fork("same")
-        session.fork("other", title="", project="q", cwd="/y")
+        session.fork("other", title="", project="q", cwd="/y", extra={"c": 2})
     for store in (backend.store(), backend.store()):
         same, other = (store.view(name).info for name in ("same", "other"))
         assert (same.title, same.project, same.cwd, same.status) == ("T", "p", "/x", "")
         assert (other.title, other.project, other.cwd, other.status) == ("", "q", "/y", "")
+        assert (same.extra, other.extra) == ({"a": {"b": 1}}, {"c": 2})
         for name in ("same", "other"):
             with store.session(name) as fork:
                 fork.seal()
