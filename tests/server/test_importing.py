@@ -21,7 +21,7 @@ from treering.api.store import Store
 from treering.calls import pairing
 from treering.ids import new_nonce
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Put
+from treering.storage.requests import Get, Put, Request
 from treering.store.place import Place
 
 USER = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "weather?"}]}
@@ -234,17 +234,56 @@ def test_an_imported_branch_that_another_client_continued_is_shown() -> None:
     store = Store(Place(meeting))
     trip(store)
     worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
-    left = iter([False])
+    has_written: list[bool] = []
+
+    def reads_again(request: Request) -> bool:
+        has_written.extend([True] * isinstance(request, Put))
+        return bool(has_written) and isinstance(request, Get)
 
     def go_on() -> None:
-        other.post("sessions/trip/messages", json={"messages": ["more"], "parent": "y", "head": None})
         head = store.view("trip").get("y").head
         assert other.post("sessions/trip/messages", json={"messages": ["on"], "head": head}).status_code == 200
 
-    meeting.before(lambda request: isinstance(request, Put) and next(left, True), go_on)
+    meeting.before(reads_again, go_on)
     answers = [worker.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=KEY) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200], answers[0].text
-    assert store.view("trip").head == store.view("trip").get("y").head
+    view = store.view("trip")
+    assert view.head == view.get("y").head
+    assert view.path()[-2] == "y"
+
+
+def test_an_import_that_was_killed_in_the_middle_is_finished() -> None:
+    """Its messages are there, and its branch becomes the current one when it is sent again, also with a condition."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    left = iter([False])
+
+    def fail() -> None:
+        raise treering.UnavailableError("down")
+
+    meeting.before(lambda request: isinstance(request, Put) and next(left, True), fail)
+    seen = KEY | {"if-match": worker.get("sessions/trip").headers["etag"]}
+    assert worker.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=seen).status_code == 503
+    assert (store.view("trip").head, store.view("trip").get("y").id) == ("main", "y")
+    assert other.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=KEY).status_code == 200
+    assert store.view("trip").node == "y"
+
+
+def test_an_import_with_a_condition_shows_its_branch(api: TestClient, folder: Path) -> None:
+    """What it recorded itself is no reason to refuse the rest of it."""
+    seen = {"if-match": api.get("sessions/trip").headers["etag"]}
+    assert api.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=seen).status_code == 200
+    assert treering.open(folder).view("trip").node == "y"
+
+
+def test_a_key_stands_for_an_import_that_recorded_nothing(chat: TestClient) -> None:
+    """All was known already; another conversation with the key is refused."""
+    send(chat, USER)
+    for messages, status in (([USER], 200), ([USER], 200), ([USER, NEXT], 409)):
+        done = chat.post("sessions/s/import", json={"messages": messages}, headers=KEY)
+        assert done.status_code == status, done.text
 
 
 def test_with_if_match_an_import_takes_nobody_along() -> None:
