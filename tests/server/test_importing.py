@@ -234,6 +234,7 @@ def test_an_imported_branch_that_another_client_continued_is_shown() -> None:
     store = Store(Place(meeting))
     trip(store)
     worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    worker.post("sessions/trip/import", json=_tree("x", "y", head="y"))
     has_written: list[bool] = []
 
     def reads_again(request: Request) -> bool:
@@ -241,15 +242,15 @@ def test_an_imported_branch_that_another_client_continued_is_shown() -> None:
         return bool(has_written) and isinstance(request, Get)
 
     def go_on() -> None:
-        head = store.view("trip").get("y").head
+        head = store.view("trip").get("z").head
         assert other.post("sessions/trip/messages", json={"messages": ["on"], "head": head}).status_code == 200
 
     meeting.before(reads_again, go_on)
-    answers = [worker.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=KEY) for _ in range(2)]
+    answers = [worker.post("sessions/trip/import", json=_tree("x", "z", head="z"), headers=KEY) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200], answers[0].text
     view = store.view("trip")
-    assert view.head == view.get("y").head
-    assert view.path()[-2] == "y"
+    assert view.head == view.get("z").head
+    assert view.path()[-2] == "z"
 
 
 def test_an_import_that_was_killed_in_the_middle_is_finished() -> None:
