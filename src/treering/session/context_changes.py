@@ -45,6 +45,7 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
             if node not in shown or not _is_as_recorded(message, item, lines.get(node)):
                 messages = messages or _shown_and_sent(writer, writer.content.messages(seen, lines))
                 line = lines.get(node) or others.lines.get(node)
+                # rule: no-copies-after
                 is_gone = line is not None and is_erased(bytes(decode_record(line).body))
                 if not is_gone and not any(node in each and message == each[node] for each in messages):
                     item = Item(node, item.view, values.encode(message))

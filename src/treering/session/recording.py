@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import Checkpoint
-from treering.checkpoint.context import Context, replace, without, without_messages
+from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import write_steps
 from treering.checkpoint.policy import extend_all
 from treering.errors import UsageError
@@ -229,7 +229,7 @@ class Recording:
             parent=parent.id if parent else None,
             head=self.head,
             node=self.node,
-            context=without_messages(context, self.writer.replica.burials.names),  # rule: no-copies-after
+            context=context,
             state=state,
             manager=manager,
             policy=self.writer.replica.policy.name,
