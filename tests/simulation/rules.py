@@ -585,12 +585,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         ERASURES,
         seed=329,
     ),
-    Rule(
-        "no-copies-after",
-        "A checkpoint does not hold a message of an erased node.",
-        value("False"),
-        ERASURES,
-    ),
+    Rule("no-copies-after", "A checkpoint does not hold a message of an erased node.", value("False"), ERASURES),
     Rule("no-edits-after", "An erased node is not amended.", never(), ERASURES),
     Rule(
         "gone-blobs",
