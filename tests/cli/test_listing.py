@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,17 @@ def test_continue_on_a_device(two: Recorded, tmp_path: Path) -> None:
 def test_continue_in_a_terminal_or_by_name(two: Recorded) -> None:
     """Options that choose the last of many go without a name."""
     assert "--any-terminal choose" in two.program("continue", "tea", "--any-terminal", code=2).err
+
+
+def test_all_sessions_are_listed_also_those_that_lists_do_not_show(recorded: Recorded, tmp_path: Path) -> None:
+    """Files of a session were copied into the store by hand, without its marker."""
+    with treering.open(tmp_path / "elsewhere").session("brought") as session:
+        session.append("hi")
+    shutil.copytree(tmp_path / "elsewhere/sessions/brought", recorded.program.store / "sessions/brought")
+    for card in (tmp_path / "elsewhere/latest").iterdir():
+        shutil.copy(card, recorded.program.store / "latest")
+    assert [row[0] for row in recorded.program("ls").rows] == ["tea"]
+    assert {row[0] for row in recorded.program("ls", "--all").rows} == {"tea", "brought"}
+    assert [row[0] for row in recorded.program("ls", "--all", "--project", "shop").rows] == ["tea"]
+    assert len(recorded.program.json("stats")["sessions"]) == 2
+    recorded.program("ls", "--all", "--after", "x", code=2)

@@ -92,9 +92,10 @@ def test_damage_is_told(recorded: Recorded, program: Program) -> None:
         session.append("is there any?")
     (tail,) = program.store.rglob("coffee/tail.jsonl")
     tail.write_bytes(b"nonsense\n")
-    done = program("search", "total")
+    done = program("search", "total", code=10)
     assert len(done.rows) == 1
     assert "not searched: coffee: " in done.err
+    program("search", "total", "--no-update")
 
 
 def test_wrong_use(program: Program) -> None:

@@ -137,6 +137,18 @@ def test_a_lost_register_costs_what_only_it_held(damaged: Damaged, register: str
         assert view.info.title == "T"
 
 
+def test_all_damage_is_told_where_no_register_can_be_read(damaged: Damaged) -> None:
+    """Which segments the session has follows from its folder then."""
+    keys = [damaged.key("latest/"), damaged.key("/tail.jsonl"), damaged.key("/segments/")]
+    for key in keys:
+        data = bytearray(damaged.objects[key])
+        data[len(data) // 2] ^= 0x55
+        damaged.put(key, bytes(data))
+    damaged.put(keys[1], b"nonsense\n")
+    found = {each.key for each in damaged.store.verify("s") if each.severity == "damage"}
+    assert found >= {*keys}
+
+
 def test_without_any_register_the_segments_are_left(damaged: Damaged) -> None:
     """Both registers gone, the folder tells: all sealed records, and the state that went with them."""
     damaged.put(damaged.key("latest/"), None)

@@ -139,3 +139,18 @@ def test_the_rules_of_an_older_version_are_not_those_of_the_newest(store: Store,
         taken = FileImporter(store, policy=policy).load(author.path, name=policy)
         done = export(store.view(taken.session), tmp_path / f"{policy}.jsonl", format="pi")
         assert done.same_context is same
+
+
+def test_a_retracted_message_beside_what_a_compaction_keeps_is_told(tmp_path: Path) -> None:
+    """For kit that is all that was recorded since the first kept message, of all branches, and hides nothing."""
+    with treering.open(str(tmp_path / "store")) as store:
+        with store.session("s") as session:
+            question = session.append(treering.user("one")).node
+            answer = session.append(treering.assistant("answer")).node
+            session.branch("x", node=question)
+            session.append("another question")
+            session.retract(answer)
+            session.compact("gist", kept=question)
+        done = export(store.view("s"), tmp_path / "out", format="kit")
+    assert not done.same_context
+    assert any(left.seen for left in done.left_out)

@@ -704,3 +704,32 @@ def test_two_backups_at_once_do_no_harm() -> None:
         source.store().backup(target.store())
         assert lines(target.store()) == lines(source.store())
         assert sound(target.store())
+
+
+def test_no_session_in_use_is_deleted_in_another_place(tmp_path: Path) -> None:
+    """It was never backed up there: somebody named the wrong store."""
+    source, live = treering.open(tmp_path / "source"), treering.open(tmp_path / "live")
+    for store, name, text in ((source, "a", "mine"), (live, "a", "theirs"), (live, "important", "theirs, too")):
+        with store.session(name) as session:
+            session.append(text)
+    done = source.backup(live, delete=True)
+    assert actions(done) == {"a": "failed", "important": "failed"}
+    assert {row.error for row in done.rows if "in use there" not in row.error} == set()
+    assert (said(live), said(live, "important")) == (["theirs"], ["theirs, too"])
+
+
+@pytest.mark.parametrize("inward", [True, False])
+@pytest.mark.parametrize("by_path", [True, False])
+def test_a_backup_is_no_namespace_of_its_store_nor_around_it(tmp_path: Path, *, inward: bool, by_path: bool) -> None:
+    """Neither by its name, nor by the path of its folder: the one would never end, and the other would replace it."""
+    outer = treering.open(tmp_path)
+    inner = treering.open(tmp_path / "ns/x") if by_path else treering.open(tmp_path).namespace("x")
+    for store in (outer, inner):
+        with store.session("s") as session:
+            session.append("hi")
+    source, target = (outer, inner) if inward else (inner, outer)
+    with pytest.raises(UsageError, match="outside of the store"):
+        source.backup(target, delete=True)
+    assert [said(store, "s") for store in (outer, inner)] == [["hi"], ["hi"]]
+    beside = treering.open(tmp_path).namespace("y")
+    assert actions(inner.backup(beside)) == {"s": "copied"}

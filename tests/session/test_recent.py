@@ -440,6 +440,39 @@ def test_a_cursor_of_other_sessions_is_refused() -> None:
 
 
 @pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("became", ["deleted", "purged", "made again", "used"])
+def test_a_cursor_is_a_place_whatever_became_of_its_session(became: str, *, marked: bool) -> None:
+    """The rest is shown, and nothing that was shown before; a session that is used again is at the top by then."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    for name in ("a", "b", "c", "d", "e"):
+        say(store, name)
+        tick()
+    if not marked:
+        memory.execute((Delete(("recent.json",)),))
+    page = store.sessions(limit=3)
+    last = page.rows[-1].id
+    if became == "used":
+        say(store, last)
+    else:
+        store.delete(last)
+    if became in {"purged", "made again"}:
+        store.purge(last)
+    if became == "made again":
+        say(store, last)
+    rest = [row.id for row in store.sessions(after=page.after).rows]
+    assert rest == [row.id for row in store.each_session() if row.id not in {shown.id for shown in page.rows}]
+    assert len(rest) == 2
+
+
+def test_a_store_whose_first_session_is_in_a_namespace_is_new(tmp_path: Path) -> None:
+    """The lock of that session is no object that was there before."""
+    with treering.open(tmp_path).namespace("ann").session("s") as session:
+        session.append("hi")
+    assert (tmp_path / "recent.json").exists()
+
+
+@pytest.mark.parametrize("marked", [True, False])
 def test_a_cursor_outlives_its_session(*, marked: bool) -> None:
     """It is a place in the list, also when the session at its end was deleted and purged: the rest is shown."""
     memory = MemoryDriver()

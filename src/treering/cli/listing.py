@@ -39,9 +39,11 @@ def ls(
 
     The most recently active come first; imported sessions are listed by their activity in their program.
     """
+    if everything and after is not None:
+        raise click.UsageError("--all and --after exclude each other")
     store, out = settings.open(), Output()
     if everything:
-        rows, cursor = list(all_sessions(store, project=project, cwd=cwd, status=status, after=after)), None
+        rows, cursor = list(all_sessions(store, project=project, cwd=cwd, status=status)), None
     else:
         page = store.sessions(project=project, cwd=cwd, status=status, limit=limit, after=after, below=True)
         rows, cursor = list(page.rows), page.after

@@ -19,6 +19,7 @@ from treering.kinds import Kind
 from treering.storage.run import run
 from treering.store.info import SessionInfo
 from treering.store.inventory import prefixes
+from treering.store.place import wanted_by
 
 T = TypeVar("T")
 
@@ -29,7 +30,6 @@ POSITION_DIGITS_MAX = 15  # no session has more records
 CANDIDATES_MAX = 10
 NEAREST_MAX = 3
 COMPARED_MAX = 10_000  # names that are compared for similarity: some 0.1 s
-SESSIONS_AT_ONCE = 500
 
 
 class Point(NamedTuple):
@@ -182,20 +182,11 @@ def _not_found(name: str, known: Sequence[SessionInfo], error: NotFoundError) ->
 
 
 def all_sessions(
-    store: Store,
-    *,
-    project: str | None = None,
-    cwd: str | None = None,
-    status: str | None = None,
-    after: str | None = None,
+    store: Store, *, project: str | None = None, cwd: str | None = None, status: str | None = None
 ) -> Iterator[SessionInfo]:
-    """Yield all sessions, including those of namespaces below, the most recently active first."""
-    while True:
-        page = store.sessions(project=project, cwd=cwd, status=status, limit=SESSIONS_AT_ONCE, after=after, below=True)
-        yield from page.rows
-        if page.after is None:
-            return
-        after = page.after
+    """Yield all sessions, including those of namespaces below, also those that no page of a list shows."""
+    wanted = wanted_by(project, cwd, status)
+    return (row for row in store.each_session(below=True) if row.warning or wanted.fits(row))
 
 
 def find_point(view: Handle, text: str) -> Point:

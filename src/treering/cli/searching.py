@@ -63,9 +63,9 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 )
 @click.option("--rebuild", is_flag=True, help="Rebuild the index first.")
 @store_options()
-@click.pass_obj
+@click.pass_context
 def search(
-    settings: Settings, *, as_json: bool, words: tuple[str, ...], prompts: bool, kinds: tuple[str, ...],
+    context: click.Context, *, as_json: bool, words: tuple[str, ...], prompts: bool, kinds: tuple[str, ...],
     role: str | None, project: str | None, cwd: str | None, session: str | None, since: int | None, until: int | None,
     newest: bool, limit: int, index_file: str | None, no_update: bool, rebuild: bool,
 ) -> None:  # fmt: skip
@@ -83,19 +83,18 @@ def search(
         raise click.UsageError("--prompts and --kind exclude each other")
     if no_update and rebuild:
         raise click.UsageError("--no-update and --rebuild exclude each other")
-    store, out = settings.open(), Output()
+    store, out = context.ensure_object(Settings).open(), Output()
     only = index_file is not None or no_update
     parts = [store] if only else parts_of(store)
     if session is not None and not no_update:
         there, session = find_session(store, session)
         parts = [there]
     found: list[tuple[tuple[str, ...], list[Hit]]] = []
+    unread = 0
     for part in parts:
         with open_index(part, index_file) as index:
-            if rebuild:
-                index.rebuild()
             if not no_update:
-                _update(index, out)
+                unread += _update(index, out, rebuild=rebuild)
             hits = index.search(
                 " ".join(words),
                 order="newest" if newest else "best",
@@ -118,6 +117,8 @@ def search(
         out.table((), map(_row, rows))
     if index_file is not None and session is None and (left := len(parts_of(store)) - 1):
         out.say(f"{counted(left, 'namespace')} in this store not searched: the file of --index is of one alone")
+    if unread:
+        context.exit(exits.PARTLY)
 
 
 def together(found: Iterable[tuple[tuple[str, ...], list[Hit]]], limit: int, *, newest: bool) -> list[Row]:
@@ -127,13 +128,17 @@ def together(found: Iterable[tuple[tuple[str, ...], list[Hit]]], limit: int, *, 
     return [(namespace, hit) for _, namespace, hit in rows[:limit]]
 
 
-def _update(index: Index, out: Output) -> None:
+def _update(index: Index, out: Output, *, rebuild: bool) -> int:
+    """Update an index, and say what it lacks; return how many sessions could not be read."""
+    if rebuild:
+        index.rebuild()
     with progress("indexing") as step:
         done = index.update(lambda done, total: step(done, f"indexing {done} of {total}"))
     for notice in done.notices:
         out.say(notice)
     for session, error in done.problems:
         out.say(f"not searched: {one_line(session, TITLE_CHARACTERS_MAX)}: {exits.line_of(error)}")
+    return len(done.problems)
 
 
 def _row(row: Row) -> tuple[Cell, ...]:

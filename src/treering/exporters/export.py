@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -61,6 +61,8 @@ class _Shown(NamedTuple):
     path: list[str]
     """Its nodes, from the root."""
     forms: list[_Form]
+    hidden: Collection[str] = ()
+    """Retracted nodes, of any branch. A program that cannot hide messages may send them."""
 
 
 def export(
@@ -171,7 +173,7 @@ def _require_branch(session: _Shown, composed: Composed, on_path: set[str], sent
     """Require that the file ends where the session does, and that what both send is of one branch, in one order."""
     written, expected = set(composed.entry_ids or ()), [name for name, _ in session.forms]
     _require("leaf", *([name for name in session.path if name in names][-1:] for names in (written, on_path)))
-    _require("context", [], [*{*sent}.difference(session.path, expected)])
+    _require("context", [], [*{*sent}.difference(session.path, expected, session.hidden)])
     both = set(sent).intersection(expected)
     _require("order", *([name for name in names if name in both] for names in (expected, sent)))
 
@@ -232,4 +234,6 @@ def _expected(reader: Readable, policy: str) -> Steps[_Shown]:
     path = index.graph.path(reader.replica.state.tip)
     context = find_policy(policy).build(path, index.graph)
     context = yield from reader.content.edited(Context(context.items, context.settings))
-    return _Shown([row.id for row in path], [(item.node, item.view) for item in context.items])
+    return _Shown(
+        [row.id for row in path], [(item.node, item.view) for item in context.items], index.graph.marks.retracted
+    )

@@ -22,7 +22,7 @@ from treering.format.erasure import Burials
 from treering.format.index import FrameSpan, SegmentIndex
 from treering.format.line_search import lines_at
 from treering.format.parts import read_chunk
-from treering.format.paths import SegmentName, SessionKeys, parse_segment
+from treering.format.paths import SegmentName, SessionKeys, decode_id, parse_segment
 from treering.format.record import skeleton_of
 from treering.format.register import Tail
 from treering.format.segment import (
@@ -159,6 +159,16 @@ def list_segments(keys: SessionKeys, life: str) -> Steps[tuple[Segment, ...]]:
     entries = yield from list_all(keys.segments(life))
     found = [segment for entry in entries if (segment := _segment(entry))]
     return tuple(sorted(found, key=lambda segment: (segment.name.first, -segment.name.end, segment.key)))
+
+
+def newest_life(keys: SessionKeys) -> Steps[str]:
+    """The life whose segments were written last, for a session whose registers cannot tell it; empty if it has none."""
+    newest: tuple[int, str] = (-1, "")
+    for entry in (yield from list_all(keys.home)):
+        name, _, rest = entry.key.removeprefix(keys.home).partition("/")
+        if rest.startswith("segments/") and (life := decode_id(name)):
+            newest = max(newest, (entry.modified_ms, life))
+    return newest[1]
 
 
 def segments_named(keys: SessionKeys, life: str, names: Iterable[str]) -> list[Segment]:

@@ -14,10 +14,10 @@ import msgspec
 
 from treering.errors import NotFoundError, SessionDeletedError, UnsafeStoreError, UsageError
 from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel
-from treering.format.paths import namespaces_in, parcel_folder, parcel_of, prefix_of
+from treering.format.paths import NAMESPACES, namespaces_in, parcel_folder, parcel_of, prefix_of
 from treering.kinds import Kind
 from treering.maintenance import failures
-from treering.maintenance.mirror import Mirror
+from treering.maintenance.mirror import Mirror, require_backup
 from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Found, Get, Steps
 from treering.storage.run import ask, list_all
@@ -77,8 +77,10 @@ def back_up(
     progress: Callable[[int], None] | None = None,
 ) -> Job[Backup]:
     """Bring a backup up to date; see `Store.backup`."""
-    if _is_inside(target, source):
-        raise UsageError("a backup needs another place than the store itself", kind=Kind.BACKUP)
+    if _is_inside(target, source) or _is_inside(source, target):
+        raise UsageError(
+            "a backup needs a place outside of the store", kind=Kind.BACKUP, remedy="name another folder or bucket"
+        )
     yield from on(target.driver, target.prepare())
     copying = _Copying(delete=delete, on_result=on_result, progress=progress)
     if sessions is None:
@@ -92,12 +94,14 @@ def _failed(row: BackedUp, error: Exception) -> BackedUp:
     return msgspec.structs.replace(row, action="failed", error=failures.text_of(error))
 
 
-def _is_inside(target: Place, source: Place) -> bool:
-    """Whether the target is the source or a namespace in it, so that the backup would never end."""
-    if innermost(source.driver) is innermost(target.driver):
+def _is_inside(inner: Place, outer: Place) -> bool:
+    """Whether a place is another one, or a namespace in it: a backup would never end, or replace what it is made of."""
+    if innermost(outer.driver) is innermost(inner.driver):
         return True
-    is_same_store = source.address is not None and source.address == target.address
-    return is_same_store and target.prefix.startswith(source.prefix)
+    if outer.address is None or inner.address is None:
+        return False
+    names = [f"{place.address}/{place.prefix}" for place in (inner, outer)]
+    return names[0] == names[1] or names[0].startswith(f"{names[1]}{NAMESPACES}")
 
 
 class _Copying:
@@ -188,6 +192,7 @@ class _Copying:
             return None
         if not self._delete:
             return msgspec.structs.replace(row, action="kept", records=reader.replica.view.end)
+        require_backup(reader.replica.view)
         yield from on(target.driver, target.delete(row.name))
         with contextlib.suppress(UnsafeStoreError, UsageError, NotFoundError):  # on these errors its tombstones stay
             yield from on(target.driver, purge_one(target.keys(row.name)))

@@ -64,6 +64,23 @@ def _is_backup(view: View) -> bool:
     return not view.tail.header.nonce
 
 
+def require_backup(view: View) -> None:
+    """Require that nothing was ever appended to a session: it is a backup, and no session in use.
+
+    Raises:
+        ConflictError: It has appends of its own.
+    """
+    if not _is_backup(view):
+        raise _in_use(view.keys)
+
+
+def _in_use(keys: SessionKeys) -> ConflictError:
+    return ConflictError(
+        "a session of that name is in use there, not only backed up", kind=Kind.BACKUP, key=keys.latest,
+        remedy="back up into a place of its own",
+    )  # fmt: skip
+
+
 def _latest(moment: Moment) -> Latest:
     """Return the `latest` of the backup, which covers every record."""
     view, lines = moment.view, encode_state(moment.state)
@@ -161,9 +178,7 @@ class Mirror:
                 raise self._conflict("this very session was deleted in the backup", "purge it there, then run it again")
             return None, stones.latest_version
         if not seen.in_creation:
-            raise self._conflict(
-                "a session of that name is in use there, not only backed up", "back up into a place of its own"
-            )
+            raise _in_use(self._there)
         return seen, seen.latest_version
 
     def _conflict(self, message: str, remedy: str) -> ConflictError:

@@ -16,7 +16,7 @@ import msgspec
 
 from treering.errors import CorruptError, NotFoundError, UnavailableError
 from treering.format.erasure import NONE, Burials
-from treering.format.paths import SessionKeys, decode_id
+from treering.format.paths import SessionKeys
 from treering.format.register import Card, Latest, Tail, TailHeader, decode_latest, decode_tail
 from treering.format.salvage import (
     Salvaged,
@@ -27,13 +27,13 @@ from treering.format.salvage import (
     salvage_segment,
 )
 from treering.format.segment import read_segment
-from treering.journal.read import Segment, list_segments
+from treering.journal.read import Segment, list_segments, newest_life
 from treering.journal.register import Attempts, lost_end
 from treering.journal.resume import read_registers
 from treering.journal.view import deleted
 from treering.kinds import Kind
 from treering.storage.requests import Answer, Found, Get, Steps
-from treering.storage.run import checked, found_in, list_all
+from treering.storage.run import checked, found_in
 
 NEWEST = 1 << 62
 """As an epoch: after every erasure."""
@@ -200,12 +200,7 @@ class Salvage:
         self.life = header.life if header else self.card.life if self.card else ""
         if self.life:
             return
-        newest: tuple[int, str] = (-1, "")
-        for entry in (yield from list_all(self.keys.home)):
-            name, _, rest = entry.key.removeprefix(self.keys.home).partition("/")
-            if rest.startswith("segments/") and (life := decode_id(name)):
-                newest = max(newest, (entry.modified_ms, life))
-        self.life = newest[1]
+        self.life = yield from newest_life(self.keys)
 
     # segments
 

@@ -20,7 +20,7 @@ from treering.format.paths import ChunkName, SessionKeys, decode_id, parse_chunk
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card, Latest, Tail, decode_latest, decode_tail
 from treering.journal.moment import contradiction, require_one_moment
-from treering.journal.read import Segment, choose, list_segments, segment_lines
+from treering.journal.read import Segment, choose, list_segments, newest_life, segment_lines
 from treering.journal.register import lost_end
 from treering.journal.resume import Registers, look, read_registers
 from treering.journal.stream import ChunkRegister
@@ -130,7 +130,7 @@ class _Check:
             yield from self._marker(latest.card)
         if tail is not None and tail.header.dead:
             tail = None  # of the previous life: this one has no append yet
-        life = tail.header.life if tail else latest.card.life if latest else ""
+        life = tail.header.life if tail else latest.card.life if latest else (yield from newest_life(self.keys))
         if life:
             yield from self._segments(life, latest, tail)
             yield from self._stored_blobs(life)

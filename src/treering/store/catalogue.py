@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -52,13 +53,23 @@ class Listing(NamedTuple):
         """When the card or the log was last written, whichever is later."""
         return max(self.card.modified_ms, self.tail_ms)
 
+    @property
+    def order(self) -> tuple[int, str]:
+        """A key that sorts listings, those of the most recently active sessions first."""
+        return -self.active_ms, self.card.key
+
+
+def cursor_of(minus_ms: int, key: str) -> str:
+    """The text of a place in a list of sessions, which stands when the session there is deleted or used again."""
+    return f"{-minus_ms}-{key}"
+
 
 def list_sessions(
     prefix: str,
     *,
     appends: bool,
     limit: int,
-    after: str | None,
+    after: tuple[int, str] | None,
     wanted: Callable[[SessionInfo], bool] | None,
     below: bool = False,
 ) -> Steps[Sessions]:
@@ -68,12 +79,12 @@ def list_sessions(
         prefix: The namespace, empty or ending in `/`.
         appends: As in `SessionKeys`.
         limit: The maximum number of rows.
-        after: The end of the page before.
+        after: The end of the page before: the `order` of its last session.
         wanted: Selects rows; every card is read. None selects all.
         below: Include the namespaces below.
     """
     listings = yield from list_cards(prefix, appends=appends, below=below)
-    start = next((place + 1 for place, listing in enumerate(listings) if listing.card.key == after), 0)
+    start = bisect_right(listings, after, key=lambda listing: listing.order) if after is not None else 0
     rows: list[SessionInfo] = []
     place = start
     while place < len(listings) and len(rows) < limit:
@@ -85,7 +96,7 @@ def list_sessions(
             if len(rows) == limit:
                 break
     more = place < len(listings)
-    return Sessions(rows=tuple(rows), after=listings[place - 1].card.key if more and place else None)
+    return Sessions(rows=tuple(rows), after=cursor_of(*listings[place - 1].order) if more and place else None)
 
 
 def newest(
@@ -152,7 +163,7 @@ def list_cards(prefix: str, *, appends: bool, below: bool = False, begins: str =
     ]
     if appends:
         listings = yield from with_heads((yield from with_logs(listings)))
-    return sorted(listings, key=lambda listing: (-listing.active_ms, listing.card.key))
+    return sorted(listings, key=lambda listing: listing.order)
 
 
 def with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:

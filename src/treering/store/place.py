@@ -177,8 +177,8 @@ class Place:
             return bool(holds)
 
         def prepare() -> Steps[None]:
+            yield from self.prepare()  # first: a lock file would be an object of a store that is not new
             take(create=True)
-            yield from self.prepare()
 
         keys, policy = self.keys(opening.session), policy_named(opening.policy)
         options = msgspec.structs.replace(opening.options, redaction=self.redaction)

@@ -74,20 +74,20 @@ class Marked(NamedTuple):
 
 
 class _Cursor(NamedTuple):
-    """The place where the page before ended: the `order` of its last marker."""
+    """The place where the page before ended: the `order` of its last marker, or card."""
 
     minus_ms: int
     key: str
 
     @classmethod
     def of(cls, text: str) -> _Cursor | None:
-        """Parse a cursor; None for one of a list of cards."""
+        """Parse a cursor; None if it is none."""
         match = _cursor.fullmatch(text)
         return cls(-int(match[1]), match[2]) if match else None
 
     @property
     def text(self) -> str:
-        return f"{-self.minus_ms}-{self.key}"
+        return catalogue.cursor_of(*self)
 
 
 def list_page(
@@ -107,16 +107,13 @@ def list_page(
         UsageError: `after` is not a cursor of a list of this namespace.
     """
     cursor = _Cursor.of(after) if after is not None else None
-    start = cursor.key if cursor is not None else after
-    if start is not None and not is_latest(start, prefix):
+    if after is not None and (cursor is None or not is_latest(cursor.key, prefix)):
         raise UsageError(f"this is no place in a list of these sessions. after={after!r}", kind=Kind.OPTION)
-    walk = None
-    if after is None or cursor is not None:
-        walk = yield from _begin(prefix, appends=appends, cursor=cursor, wanted=wanted, below=below)
+    walk = yield from _begin(prefix, appends=appends, cursor=cursor, wanted=wanted, below=below)
     if walk is None:
         return (
             yield from catalogue.list_sessions(
-                prefix, appends=appends, limit=limit, after=start, wanted=wanted.test, below=below
+                prefix, appends=appends, limit=limit, after=cursor, wanted=wanted.test, below=below
             )
         )
     rows: list[SessionInfo] = []
