@@ -150,6 +150,21 @@ PRUNED: dict[str, Callable[[Session], object]] = {
 }
 
 
+@pytest.mark.parametrize("said", [["more"], []], ids=["moved", "at the same node"])
+def test_notes_are_recorded_whatever_was_pruned(backend: Backend, said: list[str]) -> None:
+    """They are in no state, and begin no head."""
+    first, second = pair(backend.store(), plan=1)
+    first.commit(said, state={"plan": 2})
+    first.prune(KeepCheckpoints(last=1))
+    second.set_title("T")
+    second.label(second.path()[0], "here")
+    second.record_usage(cost=1.0)
+    second.note("mine", {"a": 1})
+    view = backend.store().view("s")
+    assert (view.info.title, view.labels(), view.usage["cost"]) == ("T", {second.path()[0]: "here"}, 1.0)
+    assert list(view.heads) == ["main"]
+
+
 @pytest.mark.parametrize("verb", PRUNED)
 @pytest.mark.parametrize("said", [["more"], []], ids=["moved", "at the same node"])
 def test_state_that_is_in_no_record_any_more_is_not_left_out(backend: Backend, verb: str, said: list[str]) -> None:
@@ -158,13 +173,14 @@ def test_state_that_is_in_no_record_any_more_is_not_left_out(backend: Backend, v
     first.commit(said, state={"plan": 2})
     first.prune(KeepCheckpoints(last=1))
     assert second.state == {"plan": 1}
-    before = backend.snapshot()
-    if not said and verb in {"append", "commit of a message", "fork"}:  # the newest state of this very place stands
+    before = backend.store().view("s").stored().records
+    if not said and verb in {"append", "commit of a message"}:  # the newest state of this very place stands
         PRUNED[verb](second)
     else:
         with pytest.raises(HeadMovedError, match="pruned"):
             PRUNED[verb](second)
-        assert backend.snapshot() == before
+        assert backend.store().view("s").stored().records == before + (verb == "fork")  # its link
+        assert [info.id for info in backend.store().each_session()] == ["s"]
     assert states(backend.store()) == {"main": {"plan": 2}}
     second.refresh()
     assert second.state == {"plan": 2}

@@ -206,7 +206,8 @@ class Position:
         if name != self.head:
             return Place(name, there, own_head=False)
         if there != self.node and wish.expect is HERE and (adds_nodes or not wish.merge):
-            yield from self.require_basis()
+            if adds_nodes or says_state or ends:  # else no head begins there
+                yield from self.require_basis()
             return self._beside()
         if ends:
             return (yield from self._find_basis(wish, there, newest, says_state=says_state))

@@ -86,6 +86,8 @@ def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
         link = msgspec.structs.replace(link, brief={**(link.brief or {}), "fork": session}, target=node)
         yield from record(writer, [link], rider=rider)
     yield from flush(writer)  # rule: fork-links-first
+    if node == writer.position.node:
+        yield from writer.position.require_basis()
     card = msgspec.structs.replace(card, parent_node=node)
     attempts = Attempts(keys.latest)
     while attempts.another():
