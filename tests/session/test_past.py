@@ -191,3 +191,20 @@ def test_what_is_read_does_not_follow_the_payloads(tmp_path: Path) -> None:
     counts.reset()
     assert view.at(100).node
     assert counts.total <= 12
+
+
+def test_answers_that_were_being_written_then_are_among_it(backend: Backend) -> None:
+    """From where one began to where it ended."""
+    session = backend.store().session("s")
+    session.append("hi")
+    before = session.stored().records
+    answer = session.stream()
+    answer.write("Hel")
+    answer.flush()
+    view = backend.store().view("s")
+    during = view.stored().records
+    assert [each.id for each in view.at(during).open_streams()] == [answer.id]
+    assert view.at(before).open_streams() == ()
+    answer.finish()
+    view = backend.store().view("s")
+    assert view.at(view.stored().records).open_streams() == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -763,3 +764,46 @@ def test_an_end_that_is_refused_leaves_the_answer_open() -> None:
     answer.write(" there")
     answer.finish()
     assert texts(session.context)[-1] == "hello there"
+
+
+CUT = ['{"table": "us', '{"a":1,}', '{"x":1}{"y":2}', "[1, 2", "tru", "NaN {"]
+PLAIN = [
+    '{"update":{"$set":["a"]},"on":{"$date":"2020-01-01"}}',
+    '{"schema":{"$ref":"#/x"}}',
+    '{"order":12345678901234567890}',
+    '{"half":"\\ud800"}',
+    '{"word":"größe"}',
+]
+
+
+@pytest.mark.parametrize("text", CUT)
+def test_an_answer_that_was_cut_off_in_a_call_is_kept(backend: Backend, text: str) -> None:
+    """Its arguments are text then; whoever stops it, keeps it or looks at it gets what was written."""
+    store = backend.store()
+    session = store.session("s")
+    session.append("hi")
+    with session.stream() as answer:
+        answer.write("I look it up")
+        answer.tool_call(text, id="c1", name="count")
+        done = answer.stop()
+    assert session.get(done.node).payload["content"][1]["input"] == text
+    left = session.stream()
+    left.tool_call(text, id="c2", name="count")
+    left.flush()
+    (found,) = store.view("s").open_streams()
+    assert found.message["content"][0]["input"] == text
+    session.keep_stream(left.id)
+    assert session.get(left.id).payload["content"][0]["input"] == text
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_arguments_are_what_the_model_wrote(backend: Backend, text: str) -> None:
+    """JSON, in which a dollar means nothing; so is what a follower gets behind the end."""
+    store = backend.store()
+    session = store.session("s")
+    session.append("hi")
+    with session.stream() as answer:
+        answer.tool_call(text, id="c", name="f")
+    assert session.get(answer.id).payload["content"][0]["input"] == json.loads(text)
+    for view in (store.view("s"), backend.store().view("s")):
+        assert "".join(piece.text for piece in view.follow_stream(answer.id)) == text

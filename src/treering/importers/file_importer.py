@@ -313,7 +313,7 @@ class FileImporter:
             known = origin_of(session.info) or known  # the card may be older than an update that was interrupted
             reading = Reading(source, file.growth(self._looks, known.units))
             begins = reading.begins_with(known)
-            match = matched(session, source, file.format.POLICIES[0], known)
+            match = matched(session, source, file.format.POLICIES[0], known, begins=begins)
             if match is not None:
                 begins, reading = False, match
             elif not begins:
@@ -490,6 +490,8 @@ def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
     """Return drafts for other changes of a file: of the header, which some programs rewrite, and damage at the end."""
     drafts: list[Draft] = []
     header = reading.source.header
+    if header.cwd and not session.info.cwd:  # the first records of a file may not tell it
+        drafts.append(Draft(type="note", kind="place", parent=None, brief={"cwd": header.cwd}))
     if reading.header != known.header:
         drafts += reading.header_drafts
         title = one_line(header.title, TITLE_BYTES_MAX)

@@ -116,7 +116,7 @@ def _said(writer: Writer, context: Context, source: NamelessSource) -> Steps[lis
     return [source.word(item.message) for item in writer.content.messages(context, lines)]
 
 
-def matched(session: Session, source: ImportSource, policy: str, known: Origin) -> Matched | None:
+def matched(session: Session, source: ImportSource, policy: str, known: Origin, *, begins: bool) -> Matched | None:
     """Return a reading of a file that gives its messages the ids of a session's nodes; None without a match.
 
     Args:
@@ -124,12 +124,16 @@ def matched(session: Session, source: ImportSource, policy: str, known: Origin) 
         source: The file; a file whose entries have ids is not matched.
         policy: The policy of its program.
         known: The earlier import of the file.
+        begins: The file begins with the messages of that import. A match of fewer of them does not count then: one was
+            erased or amended in the session since, and would be recorded once more.
     """
     if not is_nameless(source):
         return None
     entries = [entry for entry, _ in source.records() if entry is not None]
     match = session.perform(find_match, source, entries, policy, known)
-    return Matched(source, entries, match) if match is not None else None
+    if match is None or (begins and len(match.names) < known.units):
+        return None
+    return Matched(source, entries, match)
 
 
 class Matched(Reading):

@@ -188,9 +188,8 @@ def with_label(entry: CheckpointInfo, label: str | None) -> CheckpointInfo:
     return entry if label is None else msgspec.structs.replace(entry, label=label)
 
 
-NOT_FORKED = frozenset({"link", "usage", "title", "place", "status", "card"})
-"""Kinds of notes that no fork copies: what other sessions are called, what the parent cost, and facts of its card. A
-fork has a card of its own, with the parent's facts of now or others, and is neither `done` nor `waiting`."""
+NOT_FORKED = frozenset({"link", "usage", "status"})
+"""Kinds of notes that no fork copies: what other sessions are called, what the parent cost, and that it is done."""
 
 
 def belongs(row: Skeleton) -> bool:

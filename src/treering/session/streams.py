@@ -6,6 +6,7 @@ continues it. The node ends it, or a note of the kind `stream_end`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -13,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from treering.errors import UsageError
-from treering.format import values
 from treering.format.erasure import Erased
 from treering.format.record import Skeleton, read_brief
 from treering.format.stream import TEXT, THINKING, TOOL_CALL, PieceForm, pieces_behind
@@ -246,8 +246,8 @@ def arguments_of(text: str) -> object:
     if not text.strip():
         return {}
     try:
-        return values.decode(text.encode())
-    except (ValueError, RecursionError):  # a `UsageError` is a `ValueError`, too
+        return json.loads(text)  # as the model wrote it: a `$` has no meaning in it
+    except (ValueError, RecursionError):
         return text
 
 
@@ -334,7 +334,12 @@ def _require_text(*texts: str) -> None:
 
 def written(arguments: object) -> str:
     """Return the arguments of a call as text."""
-    return arguments if isinstance(arguments, str) else "" if arguments == {} else values.encode(arguments).decode()
+    if isinstance(arguments, str):
+        return arguments
+    # What no model wrote, in a message that was not streamed, is shown as text. Half a character is escaped.
+    text = json.dumps(arguments, separators=(",", ":"), ensure_ascii=False, default=str)
+    text = text.encode(errors="backslashreplace").decode()
+    return "" if arguments == {} else text
 
 
 def pieces_of_node(node: Node, offset: int) -> list[Piece]:

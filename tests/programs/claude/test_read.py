@@ -724,3 +724,22 @@ def test_an_entry_below_half_of_an_emoji(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     path.write_text(json.dumps(entry) + "\n")
     assert read(path).header.parent_session == ""
+
+
+def test_a_folder_that_a_file_tells_later_is_on_the_card(tmp_path: Path) -> None:
+    """A file may begin with a record that does not tell it, and be imported at that moment."""
+    talk, path = Talk(), tmp_path / f"{SESSION}.jsonl"
+    talk.user("u1")
+    snapshot = {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}, "isSnapshotUpdate": False}
+    store = Store(Place(MemoryDriver()))
+    for entries in ([snapshot], [snapshot, *talk.entries]):
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+        FileImporter(store).load(path)
+    (row,) = store.sessions(cwd="/repo").rows
+    assert (row.cwd, row.messages) == ("/repo", 1)
+    with store.session(row.id) as session:
+        session.move(cwd="/elsewhere")
+    talk.user("u2")
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in [snapshot, *talk.entries]))
+    FileImporter(store).load(path)
+    assert store.view(row.id).info.cwd == "/elsewhere"

@@ -401,3 +401,45 @@ def test_half_of_an_emoji_does_not_end_the_updates(tmp_path: Path) -> None:
     said = [each.message["Content"] for each in store.view("s-1").context]
     assert said == ["hello", "cut \ud83d", "more", "\udc80"]
     assert FileImporter(store).load(path).outcome == "unchanged"
+
+
+@pytest.mark.parametrize("every_turn", [True, False])
+def test_a_compaction_keeps_summaries_of_branches(*, every_turn: bool) -> None:
+    """Those that were made here behind the first message that is kept, however the context is computed."""
+    store = treering.open(f"memory://evva-{new_nonce()}")
+    session = store.session("s", policy="evva", checkpoints=treering.Schedule(every_turn=every_turn))
+    first = session.append(treering.custom_message("x", "one")).node
+    session.append(treering.branch_summary("two"))
+    session.append("three")
+    session.compact("gist", kept=first)
+    expected = ["gist", "one", "two", "three"]
+    for items in (session.recorded_context, session.context_at(session.node, recorded=True)):
+        assert [item.message["Content"] for item in items] == expected
+    session.compact("gist of gist", kept=first)
+    assert [item.message["Content"] for item in session.recorded_context] == ["gist of gist", *expected[1:]]
+
+
+def test_an_erased_message_does_not_come_back_with_the_next_import(tmp_path: Path) -> None:
+    """The session stands at an earlier message; what the program added is on a head of its own, and nothing twice."""
+    path = tmp_path / "s1.json"
+    said = [("user", "hello"), ("assistant", "hi"), ("user", "S3CRET"), ("assistant", "ok")]
+
+    def written() -> None:
+        messages = [USER | {"Role": role, "Content": text} for role, text in said]
+        write(path, DOCUMENT | {"session": DOCUMENT["session"] | {"messages": messages}})
+
+    with treering.open(tmp_path / "store") as store:
+        importer = FileImporter(store)
+        written()
+        name = importer.load(path).session
+        with store.session(name) as session:
+            ids = session.path()
+            session.erase(ids[-2])
+            session.checkout(ids[-3])
+        said.append(("assistant", "more"))
+        written()
+        assert importer.load(path).outcome == "updated"
+        view = store.view(name)
+        assert [item.message["Content"] for item in view.context] == ["hello", "hi"]
+        assert [node.kind for node in view.each_node()].count("message") == len(said)
+        assert not any(b"S3CRET" in line for line in view.lines())

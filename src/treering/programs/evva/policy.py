@@ -21,7 +21,8 @@ from treering.programs.common.blocks import Block, blocks_of, role_of, said, tex
 
 MESSAGE: Final = "evva.message@1"
 SUMMARY: Final = "evva.summary@1"
-
+BRANCH_SUMMARY: Final = "evva.branch_summary@1"
+"""As `SUMMARY`, of another branch: a compaction keeps it."""
 _EMPTY: Final[Fields] = {
     "Role": "",
     "Content": "",
@@ -44,7 +45,7 @@ class Evva(Walk):
     summary = SUMMARY
     front = frozenset({SUMMARY})
     own = frozenset({MESSAGE})
-    shown = {"message": MESSAGE, "custom_message": MESSAGE, "branch_summary": SUMMARY}  # noqa: RUF012
+    shown = {"message": MESSAGE, "custom_message": MESSAGE, "branch_summary": BRANCH_SUMMARY}  # noqa: RUF012
     changes = {"model_change": {"model": "model", "provider": "provider"}}  # noqa: RUF012
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
@@ -133,3 +134,4 @@ def _summary(payload: object, _seen: Seen) -> object:
 register_policy(Evva())
 register_view(MESSAGE, _message)
 register_view(SUMMARY, _summary)
+register_view(BRANCH_SUMMARY, _summary)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +31,7 @@ from treering.transcript.node import Draft
 RECORDS_AT_ONCE = 1000
 LINK = Draft(type="note", kind="link")
 STREAM_NOTES = ("stream", "stream_end")
+"""A stream stays with the parent."""
 
 
 def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
@@ -68,11 +69,13 @@ def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
     """
     if session == writer.keys.session:
         raise UsageError(f"a fork needs another name. session={session!r}")
-    given: dict[str, Any] = {"title": title, "project": project, "extra": None if extra is None else dict(extra)}
-    given["cwd"] = None if cwd is None else full_path(cwd)
-    card = _child_card(writer, session, node, {name: value for name, value in given.items() if value is not None})
+    asked: dict[str, Any] = {"title": title, "project": project, "extra": None if extra is None else dict(extra)}
+    asked["cwd"] = None if cwd is None else full_path(cwd)
+    given = {name: value for name, value in asked.items() if value is not None}
+    card = _child_card(writer, session, node, given)
     if writer.options.redaction is not None:
         card = writer.options.redaction.card(card)
+    given = {name: getattr(card, name) for name in given}
     writer.options.hooks.call("before_fork", session=session, node=node)
     yield from flush(writer)
     yield from writer.position.ensure_context()
@@ -92,7 +95,7 @@ def fork(  # noqa: PLR0913  # what a fork may have of its own; all by keyword
     attempts = Attempts(keys.latest)
     while attempts.another():
         try:
-            yield from _copy_path(writer, Loader(keys, writer.replica.policy, card), node)
+            yield from _copy_path(writer, Loader(keys, writer.replica.policy, card), node, given)
         except ConflictError as error:
             if error.kind != Kind.EXISTS:
                 raise
@@ -110,8 +113,15 @@ def _recorded(writer: Writer, link: Draft) -> Steps[Skeleton | None]:
     return found.get(name)
 
 
-def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
-    """Copy the records that belong to a node. They are read after the name is taken, so an erasure finds the copy."""
+def _copy_path(writer: Writer, loader: Loader, node: str | None, given: Mapping[str, Any]) -> Steps[None]:
+    """Copy the records that belong to a node. They are read after the name is taken, so an erasure finds the copy.
+
+    Args:
+        writer: The session.
+        loader: Writes the fork.
+        node: The node.
+        given: Facts of the fork's card that differ from the parent's, whose notes would say otherwise.
+    """
     yield from loader.take_name()
     yield from writer.replica.catch_up()  # rule: fork-reads-last
     writer.replica.check()
@@ -120,7 +130,12 @@ def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
     places, ordinary = yield from writer.replica.ask(lambda look: _places(look, node, restored.context))
     if ordinary:
         loader.expect_ordinary(restored.context.nodes)
-    yield from _copy_records(writer, loader, places)
+    yield from _copy_records(writer, loader, places, without=STREAM_NOTES + (("card",) if "extra" in given else ()))
+    card = loader.state.card
+    for kind, names in (("title", ("title",)), ("place", ("project", "cwd"))):
+        own = {name: given[name] for name in names if name in given and given[name] != getattr(card, name)}
+        if own:
+            yield from loader.add_draft(Draft(type="note", kind=kind, brief=own))
     yield from loader.stand("main", node, kept=_kept(restored))
     yield from loader.finish()
 
@@ -172,13 +187,14 @@ def _child_card(writer: Writer, session: str, node: str | None, given: Mapping[s
     )
 
 
-def _copy_records(reader: Readable, loader: Loader, places: Sequence[int]) -> Steps[None]:
+def _copy_records(reader: Readable, loader: Loader, places: Sequence[int], *, without: Collection[str]) -> Steps[None]:
+    """Copy records, except notes of some kinds."""
     for start in range(0, len(places), RECORDS_AT_ONCE):
         part = places[start : start + RECORDS_AT_ONCE]
         lines = yield from reader.replica.lines_at(part)
         for at in part:
             record = decode_record(lines[at])
-            if record.type == "note" and record.kind in STREAM_NOTES:  # a stream stays with the parent
+            if record.type == "note" and record.kind in without:
                 continue
             yield from copy_blobs(reader, loader, [bytes(record.body)])
             timed = record.time is not None or time_of(record.id) is not None

@@ -17,6 +17,7 @@ from treering.session.index import Index
 from treering.session.reader import Readable, Reader
 from treering.session.replica import Replica, Savepoint
 from treering.session.state import SessionState
+from treering.session.streams import BEGIN, END, fold_note
 from treering.storage.requests import Steps
 
 
@@ -130,6 +131,9 @@ def _state_of(reader: Readable, index: Index) -> Steps[SessionState]:
     state.end, state.heads = index.end, index.heads
     for row in skeletons.take(skeletons.rows(lambda name: name[0] == "note")):
         state.add_note(row)
+        if row.kind in (BEGIN, END):
+            state.streams = fold_note(state.streams, row, "")
+    state.streams = {name: facts for name, facts in state.streams.items() if name not in index.graph}
     if state.effects:
         lines = yield from reader.replica.lines_at(places_in(state.effects))
         state.effects = told(state.effects, {at: decode_record(line).body for at, line in lines.items()})
