@@ -10,13 +10,18 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from starlette.testclient import TestClient
+from tests.session.faults import Meeting
 
 import treering
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
 from treering.server import app
+from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 TOKEN = "a-token-of-a-test"
 HEADERS = {"authorization": f"Bearer {TOKEN}"}
@@ -77,6 +82,24 @@ def serving(target: str | Path, *options: str, environment: dict[str, str] | Non
 def messages(*texts: str) -> list[dict[str, str]]:
     """Messages, by turns of the user and of the model."""
     return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
+class Workers(NamedTuple):
+    """Two workers of one store in memory, which holds the session `trip`."""
+
+    meeting: Meeting
+    """What the first one asks the store; another call may come before a chosen request."""
+    store: Store
+    first: TestClient
+    other: TestClient
+
+
+def two_workers() -> Workers:
+    """Serve one store by two workers."""
+    meeting = Meeting(MemoryDriver())
+    store = Store(Place(meeting))
+    trip(store)
+    return Workers(meeting, store, client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner))))
 
 
 def trip(store: treering.Store) -> None:

@@ -10,19 +10,15 @@ import pytest
 from hypothesis import given, settings
 from starlette.testclient import TestClient
 from tests.sampling import few
-from tests.server.clients import client, trip
+from tests.server.clients import client, two_workers
 from tests.server.test_shapes import ui_messages
 from tests.server.test_writing import KEY, records
-from tests.session.faults import Meeting, tail_write
+from tests.session.faults import tail_write
 
 import treering
-from treering.api.async_store import AsyncStore
-from treering.api.store import Store
 from treering.calls import pairing
 from treering.ids import new_nonce
-from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Get, Put, Request
-from treering.store.place import Place
 
 USER = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "weather?"}]}
 NEXT = {"id": "u2", "role": "user", "parts": [{"type": "text", "text": "and tomorrow?"}]}
@@ -230,10 +226,7 @@ def test_an_import_that_is_sent_again_takes_nobody_along(api: TestClient, folder
 
 def test_an_imported_branch_that_another_client_continued_is_shown() -> None:
     """Right behind the append of the import; what was recorded is answered, and the branch is the current one."""
-    meeting = Meeting(MemoryDriver())
-    store = Store(Place(meeting))
-    trip(store)
-    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    meeting, store, worker, other = two_workers()
     worker.post("sessions/trip/import", json=_tree("x", "y", head="y"))
     has_written: list[bool] = []
 
@@ -254,11 +247,8 @@ def test_an_imported_branch_that_another_client_continued_is_shown() -> None:
 
 
 def test_an_import_that_was_killed_in_the_middle_is_finished() -> None:
-    """Its messages are there, and its branch becomes the current one when it is sent again, also with a condition."""
-    meeting = Meeting(MemoryDriver())
-    store = Store(Place(meeting))
-    trip(store)
-    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    """Its messages are there, and its branch becomes the current one when it is sent again."""
+    meeting, store, worker, other = two_workers()
     left = iter([False])
 
     def fail() -> None:
@@ -289,10 +279,7 @@ def test_a_key_stands_for_an_import_that_recorded_nothing(chat: TestClient) -> N
 
 def test_with_if_match_an_import_takes_nobody_along() -> None:
     """All of it is recorded, and another client records something before its branch becomes the current one."""
-    meeting = Meeting(MemoryDriver())
-    store = Store(Place(meeting))
-    trip(store)
-    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    meeting, store, worker, other = two_workers()
     worker.post("sessions/trip/import", json=_tree("x", "y", head="y"))
     worker.post("sessions/trip/switch", json={"head": "mountains"})
     seen = {"if-match": worker.get("sessions/trip").headers["etag"]}

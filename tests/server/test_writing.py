@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.server.clients import client, messages, trip
+from tests.server.clients import client, messages, trip, two_workers
 from tests.session.faults import Meeting, Unreliable
 
 import treering
@@ -290,10 +290,7 @@ def test_of_two_runs_of_a_request_one_records(verb: str, condition: str) -> None
 
 def _meets_itself(verb: str, condition: str, after: int) -> bool:
     """Send a request, and again before one of its writes; return whether it has so many."""
-    meeting = Meeting(MemoryDriver())
-    store = Store(Place(meeting))
-    trip(store)
-    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    meeting, store, worker, other = two_workers()
     view = store.view("trip")
     method, path, body = _of(view)[verb]
     expected = {"expect": view.node, "expect_checkpoint": view.checkpoint_id, "merge": True}
@@ -478,10 +475,7 @@ def test_a_fork_is_a_session(api: TestClient, folder: Path) -> None:
 
 def test_a_fork_that_was_killed_behind_its_link_is_made_where_it_began() -> None:
     """Sent again, it goes on with the link that is there, wherever the session went since."""
-    meeting = Meeting(MemoryDriver())
-    store = Store(Place(meeting))
-    trip(store)
-    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    meeting, store, worker, other = two_workers()
     node = store.view("trip").node
     headers = KEY | {"if-match": worker.get("sessions/trip").headers["etag"]}
     killed = RuntimeError("the worker was killed")
@@ -522,10 +516,7 @@ def test_a_fork_of_a_session_without_messages_goes_on_from_its_link() -> None:
 @pytest.mark.parametrize("after", range(2))
 def test_a_session_of_the_name_is_not_taken_for_the_fork(after: int) -> None:
     """Another client creates it right before the fork is recorded, or behind its link."""
-    meeting = Meeting(MemoryDriver())
-    store = Store(Place(meeting))
-    trip(store)
-    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    meeting, store, worker, other = two_workers()
     theirs = {"id": "copy", "messages": ["theirs"]}
     meeting.before(_write_after(after), lambda: other.post("sessions", json=theirs))
     for _ in range(2):

@@ -261,10 +261,7 @@ def _names_in(receipt: Receipt) -> Iterator[str]:
 
 def _with_forks(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
     """Repeat the erasure in all sessions copied from this one, and add the outcome to the receipt."""
-    links: dict[str, list[Skeleton]] = {}
-    for note in (yield from notes_of(writer.replica, "link")):
-        if isinstance(name := read_brief(note).get("fork"), str):
-            links.setdefault(name, []).append(note)
+    links = yield from _links(writer, "fork")
     receipt = yield from _follow(writer, links, receipt, reason, seen)
     if receipt.missing:  # their links are gone with them, so forks of theirs are found by the name of the parent
         orphans = yield from _orphans(writer.keys.prefix, set(receipt.missing))
@@ -272,12 +269,18 @@ def _with_forks(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -
     return (yield from _with_children(writer, receipt, reason, seen))
 
 
-def _with_children(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
-    """Erase the task on the cards of subagents' sessions whose link was erased: it has the same text."""
+def _links(writer: Writer, field: str) -> Steps[dict[str, list[Skeleton]]]:
+    """The links to other sessions by their names, oldest first; `field` has the name: `fork` or `child`."""
     links: dict[str, list[Skeleton]] = {}
     for note in (yield from notes_of(writer.replica, "link")):
-        if isinstance(name := read_brief(note).get("child"), str):
+        if isinstance(name := read_brief(note).get(field), str):
             links.setdefault(name, []).append(note)
+    return links
+
+
+def _with_children(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
+    """Erase the task on the cards of subagents' sessions whose link was erased: it has the same text."""
+    links = yield from _links(writer, "child")
     done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
     for child, notes in links.items():
         erased = [at for at, note in enumerate(notes) if note.id in receipt.ids]
@@ -301,10 +304,8 @@ def _without_task(parent: Writer, session: str, later: Sequence[Skeleton], reaso
     """
     child = Writer.visiting(msgspec.structs.replace(parent.keys, session=session), parent.replica.policy, shared=True)
     yield from child.open()
-    if not _is_child(parent, child):
+    if not _is_child(parent, child) or any(link.time <= child.replica.state.card.created for link in later):
         return None  # the name belongs to another session by now
-    if any(link.time <= child.replica.state.card.created for link in later):
-        return None
     if child.replica.state.card.task:
         yield from _fenced(child, _Wanted(), reason, facts=("task",))
     segments, _ = yield from child.upkeep.finish_erasing()

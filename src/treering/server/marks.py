@@ -280,8 +280,7 @@ async def perform(
     Raises:
         ConflictError: Another run of the request was first, or the session has changed since the client saw it.
     """
-    session, seen = (there.writable(), call) if appends == 1 else (there.session, None)
-    return await session.perform(_perform_if, verb, args, mark, seen)
+    return await there.writable().perform(_perform_if, verb, args, mark, call if appends == 1 else None)
 
 
 def _perform_if(

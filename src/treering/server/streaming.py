@@ -373,7 +373,6 @@ async def keep_stream(call: Call) -> Appended:
             return await find(session, mark)
 
         async def act() -> Appended:
-            there.writable()
             return await perform(call, there, mark, verbs.streaming.keep_stream, name, appends=2)
 
         return await once(call, session, look, act)

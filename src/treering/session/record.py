@@ -59,6 +59,15 @@ class Rider(msgspec.Struct, frozen=True):
     """Raises if the append may not be made in the session as it is now; asked in each plan."""
     notes: Sequence[Draft] = ()
 
+    def also(self, allowed: Callable[[], Steps[None]]) -> Rider:
+        """The same, on one more condition."""
+
+        def both() -> Steps[None]:
+            yield from self.allowed()
+            yield from allowed()
+
+        return Rider(both, self.notes)
+
 
 def record(
     writer: Writer,

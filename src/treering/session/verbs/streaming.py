@@ -66,14 +66,14 @@ def begin(writer: Writer, role: str = "assistant", /, **fields: object) -> Steps
         UsageError: The store redacts texts, or too many streams are open; the role is no text, or a field cannot be
             stored exactly. Further errors are those of `append`.
     """
-    yield from require_room(writer)
+    _refuse_redaction(writer)
     require_text("role", role)
     given = fields_of(decode(encode(fields)))  # a copy: the caller may change its objects before the answer ends
     yield from flush(writer)
     new, parent = writer.replica.state.clock.new(), writer.position.node
 
     brief = {"node": new, "role": role, "head": writer.head}
-    note = yield from _note(writer, BEGIN, brief, parent, partial(require_room, writer))  # rule: note-first
+    note = yield from _note(writer, BEGIN, brief, parent, Rider(partial(require_room, writer)))  # rule: note-first
     tape = _tape(writer, new, note)
     yield from tape.begin()
     return Live(new, parent, note, tape, Answer(role, given))
@@ -126,7 +126,7 @@ def fail(writer: Writer, live: Live, reason: str) -> Steps[None]:
     except TreeringError:
         pass  # the note below says it if the store answers; else readers notice that the writer gives no sign of life
     brief = {"node": live.id, "end": StreamStatus.FAILED.value, "reason": reason}
-    yield from _note(writer, END, brief, live.parent, partial(_require_own, writer, live))
+    yield from _note(writer, END, brief, live.parent, Rider(partial(_require_own, writer, live)))
 
 
 def take_over(writer: Writer, stream: str) -> Steps[Live]:
@@ -194,7 +194,7 @@ def _discard(
     writer: Writer, stream: str, parent: str | None, allowed: Callable[[], Steps[None]], rider: Rider | None
 ) -> Steps[None]:
     brief = {"node": stream, "end": StreamStatus.DISCARDED.value}
-    yield from _note(writer, END, brief, parent, allowed, rider)
+    yield from _note(writer, END, brief, parent, Rider(allowed) if rider is None else rider.also(allowed))
     yield from writer.upkeep.sweep_streams()
 
 
@@ -314,23 +314,10 @@ def _refuse_redaction(writer: Writer) -> None:
         )
 
 
-def _note(  # noqa: PLR0917  # a note, and on which conditions it is recorded
-    writer: Writer,
-    kind: str,
-    brief: Mapping[str, object],
-    target: str | None,
-    allowed: Callable[[], Steps[None]],
-    rider: Rider | None = None,
-) -> Steps[str]:
+def _note(writer: Writer, kind: str, brief: Mapping[str, object], target: str | None, rider: Rider) -> Steps[str]:
     """Record a note, durable when it returns; return its id."""
-
-    def may() -> Steps[None]:
-        if rider is not None:
-            yield from rider.allowed()
-        yield from allowed()
-
     draft = Draft(type="note", kind=kind, target=target, brief=dict(brief))
-    return (yield from record(writer, [draft], rider=Rider(may, rider.notes if rider is not None else ()))).node
+    return (yield from record(writer, [draft], rider=rider)).node
 
 
 def _tape(writer: Writer, stream: str, note: str) -> Tape:
@@ -348,7 +335,7 @@ def _take(writer: Writer, stream: str) -> Steps[Live]:
     there = yield from _require_open(writer, stream)
     brief = {"node": stream, "role": there.role, "head": there.head}
     # rule: note-the-taker
-    note = yield from _note(writer, BEGIN, brief, there.at, partial(_require_still_open, writer, stream))
+    note = yield from _note(writer, BEGIN, brief, there.at, Rider(partial(_require_still_open, writer, stream)))
     tape = _tape(writer, stream, note)
     pieces: list[PieceForm] = yield from tape.take()
     answer = Answer(there.role, {})
