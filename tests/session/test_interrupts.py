@@ -12,11 +12,12 @@ import gc
 import inspect
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from tests.drivers import PassingDriver
@@ -25,7 +26,7 @@ from tests.sampling import few
 from tests.session.faults import says, seen
 from tests.session.interrupts import Point, Points, named
 
-from treering import Hooks, UsageError, user
+from treering import Hooks, NotFoundError, UsageError, user
 from treering.api.async_store import AsyncStore
 from treering.api.session import Session
 from treering.api.store import Store
@@ -297,6 +298,42 @@ def test_a_signal_handler_that_uses_the_session_is_refused() -> None:
     assert [error.kind for error in refused] == ["reentered"]
     assert says(session) == ["a", "b"]
     assert seen(session) == seen(Store(Place(driver)).view("s"))
+
+
+@pytest.mark.parametrize("kind", ["memory", "memory, awaited"])
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+def test_a_signal_handler_that_looks_disturbs_no_call(
+    durability: Literal["sync", "turn"], kind: str, tmp_path: Path, loop: asyncio.AbstractEventLoop
+) -> None:
+    """A handler that reads properties, wherever Python runs one and also right behind a call, changes nothing."""
+    verb = WRITING["append"]._replace(durability=durability)
+    made = scene(kind, verb, tmp_path, loop)
+    session = made.call.session
+    before = says(session)
+    looks = 0
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        nonlocal looks
+        if event in ("call", "c_return"):  # what a profiler is told is where the interpreter looks for signals
+            assert session.head == "main"
+            looks += 1
+
+    for text in ("a", "b"):
+        sys.setprofile(look)
+        try:
+            session.append(text)
+        finally:
+            sys.setprofile(None)
+    sys.setprofile(look)
+    try:
+        with pytest.raises(NotFoundError):
+            session.checkout("nowhere")
+    finally:
+        sys.setprofile(None)
+    assert looks > 100
+    assert says(session) == [*before, "a", "b"]
+    session.flush()
+    assert says(made.other.view("s")) == [*before, "a", "b"]
 
 
 def test_what_was_put_off_is_kept() -> None:

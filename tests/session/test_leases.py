@@ -746,3 +746,30 @@ def test_a_lease_whose_claim_had_no_answer_is_given_back(end: str) -> None:
     assert bucket.sound.view("s").lease is not None
     getattr(session, end)()
     assert bucket.sound.view("s").lease is None
+
+
+@pytest.mark.parametrize("end", ["release", "close"])
+def test_a_claim_that_arrives_after_the_end_is_refused(end: str) -> None:
+    """A worker that is gone must not get the lease."""
+    bucket = Unreliable()
+    session = bucket.store.session("s")
+    session.append("one")
+    bucket.fails(Fault.LATE, lambda: session.claim(ttl=3600))
+    getattr(session, end)()
+    bucket.settle()
+    assert bucket.sound.view("s").lease is None
+    bucket.sound.session("s", claim=1).append("two")
+
+
+def test_giving_up_a_claim_without_an_answer_leaves_the_lease_of_another_worker() -> None:
+    """That worker replaced the tail that the claim names; the handle that gives up had no lease, so it lost none."""
+    bucket = Unreliable()
+    session = bucket.store.session("s")
+    session.append("one")
+    bucket.fails(Fault.LATE, lambda: session.claim(ttl=3600))
+    other = Store(Place(Unheld(bucket.memory))).session("s", claim=3600)
+    session.release()
+    bucket.settle()
+    other.append("two")
+    other.close()
+    assert texts(bucket.sound.view("s").context) == ["one", "two"]

@@ -1006,6 +1006,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
     ),
     Rule("release-own", "Only the holder of a lease gives it back.", never(), LEASES),
     Rule(
+        "fence-claim",
+        "Who gives up after a claim without an answer replaces the tail that the claim names.",
+        value("view"),
+        LEASES,
+        test="tests/session/test_leases.py",
+    ),
+    Rule(
         "tell-the-loser",
         "A handle that sees that another worker took its lease stops, and reports it.",
         without(),

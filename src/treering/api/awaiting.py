@@ -126,19 +126,18 @@ class AwaitingSession(SessionProperties[R]):
 
     async def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
-        if self._interrupted:
-            self._recover()
-        job: Job[T] | None = None
-        try:
-            async with self._lock:
-                job = self._begin(verb, *args, **kwargs)
-                self._call = job
+        if self._lock.locked() and (self._call is None or self._interrupted):
+            self._lock.release()  # an interrupted call did not get to it: a call that waits has not ended
+        async with self._lock:
+            job = self._begin(verb, *args, **kwargs)
+            self._call = job
+            try:
                 result = await arun(job, self._driver, aside=False)
-        except TreeringError:
-            self._end(job)
-            raise
-        self._end(job)
-        return result
+            except TreeringError:
+                self._call = None
+                raise
+            self._call = None  # noted without a call, see `BlockingSession.perform`
+            return result
 
     def _each(
         self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs
@@ -154,11 +153,6 @@ class AwaitingSession(SessionProperties[R]):
                     yield value
             elif isinstance(found, Pause):
                 await _wait(found)
-
-    def _recover(self) -> None:
-        if self._lock.locked():  # by the interrupted call, which notes its end after releasing the lock
-            self._lock.release()
-        self._roll_back()
 
     async def close(self) -> None:
         """Close the view. It cannot be used afterwards."""

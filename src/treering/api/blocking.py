@@ -75,9 +75,12 @@ class BlockingSession(SessionProperties[R]):
             try:
                 result = run(job, self._driver)
             except TreeringError:
-                self._end(job, before)
+                if self._call is job:
+                    self._call = before
                 raise
-            self._end(job, before)
+            # Noted without a call: Python runs signal handlers where one begins, and a handler may read properties.
+            if self._call is job:  # else a hook caught the interrupt of its own call
+                self._call = before
             return result
 
     def _each(self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:

@@ -96,11 +96,6 @@ class SessionProperties(Generic[R]):
         self._known.save()
         return verb(self._known, *args, **kwargs)
 
-    def _end(self, steps: Job[Any] | None, before: Job[Any] | None = None) -> None:
-        """Note that a call ended in a result or a `TreeringError`; `before` is the call that it was made within."""
-        if self._call is steps:  # else a hook caught the interrupt of its own call
-            self._call = before
-
     def _remember(self, answer: object) -> None:
         from weakref import WeakSet  # most sessions write no answer piece by piece
 
@@ -196,7 +191,7 @@ class SessionProperties(Generic[R]):
     @property
     def _may_have_lease(self) -> bool:
         """Whether some worker has the lease, or a claim by this handle had no answer."""
-        return self._reader.replica.claims or self.lease is not None
+        return self._reader.replica.claims is not None or self.lease is not None
 
     @property
     def checkpoint_id(self) -> str | None:
@@ -303,5 +298,5 @@ def close(writer: Writer) -> Steps[None]:
     except TreeringError:
         yield from verbs.leasing.give_back(writer)
         raise
-    if writer.replica.claims or (writer.replica.known_view is not None and writer.replica.view.lease.by):
+    if writer.replica.claims is not None or (writer.replica.known_view is not None and writer.replica.view.lease.by):
         yield from verbs.leasing.give_back(writer)

@@ -28,11 +28,11 @@ import msgspec
 from treering.errors import LeaseLostError, SessionHeldError
 from treering.format.register import Lease, Tail
 from treering.ids import uptime
-from treering.journal.append import next_header
+from treering.journal.append import next_header, rewrite_tail
 from treering.journal.register import Swapped, TailRegister
 from treering.journal.view import View
 from treering.kinds import Kind
-from treering.storage.requests import ABSENT, Steps
+from treering.storage.requests import ABSENT, Steps, Version
 
 HOLDER_CHARS_MAX = 200
 SEEN_MAX = 10_000  # sessions whose signs of life are remembered at once
@@ -114,10 +114,20 @@ def renew(view: View, number: int, *, by: str, ttl_ms: int, nonce: str) -> Steps
     )
 
 
-def release(view: View, *, by: str, nonce: str) -> Steps[View | None]:
-    """Give a lease back, so that another worker can take it at once: one PUT, none if it is lost. See `take`."""
+def release(view: View, *, by: str, nonce: str, doubt: Version | None = None) -> Steps[View | None]:
+    """Give a lease back, so that another worker can take it at once: one PUT, none if it is lost. See `take`.
+
+    Args:
+        view: The registers as last read.
+        by: The nonce of the writer.
+        nonce: Names the tail.
+        doubt: The version of the tail that a claim without an answer is to replace. If the tail still has it, it is
+            rewritten, so that the claim is refused when it arrives.
+    """
     if view.lease.by != by:  # rule: release-own
-        return view
+        if view.tail_version != doubt:
+            return view
+        return (yield from rewrite_tail(view, nonce))  # rule: fence-claim
     return (yield from _swap(view, Lease(number=view.lease.number), nonce))
 
 

@@ -38,7 +38,7 @@ from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.snapshot import DEFAULT_POLICY, decode_state
 from treering.session.state import SessionState
-from treering.storage.requests import Steps
+from treering.storage.requests import Steps, Version
 
 if TYPE_CHECKING:
     from treering.journal.memory import Memory
@@ -126,8 +126,8 @@ class Replica:
         self.stopped: ConflictError | None = None
         self.claim: Claim | None = None
         """The lease that this handle took and did not release; another worker may have taken it since."""
-        self.claims = False
-        """Whether a claim of the lease was sent and had no answer: the handle may have it."""
+        self.claims: Version | None = None
+        """The tail that a claim without an answer is to replace: the handle may have the lease, or get it later."""
         self.has_unread_blobs = False
         """Whether records of other writers, read since the context was last complete, may show blobs."""
         self.is_sound = False

@@ -57,8 +57,11 @@ def run(job: Job[T], driver: Driver) -> T:
                 effect = job.send(answer)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Job[T]
-    finally:
+    except TreeringError:
+        raise
+    except BaseException:
         job.close()  # else, after an interrupt, it would clean up only when it is garbage-collected
+        raise
 
 
 async def arun(job: Job[T], driver: Driver, *, aside: bool = True) -> T:
@@ -93,8 +96,11 @@ async def arun(job: Job[T], driver: Driver, *, aside: bool = True) -> T:
                 effect = step
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Job[T]
-    finally:
+    except TreeringError:
+        raise
+    except BaseException:
         job.close()  # else, after an interrupt, it would clean up only when it is garbage-collected
+        raise
 
 
 def _carry_out(effect: On | Call | Perform | Tell | Wait, driver: Driver) -> Any:

@@ -106,20 +106,22 @@ def release(writer: Writer) -> Steps[None]:
 
     A handle that lost it stops: its next call that records anything raises `LeaseLostError`.
     """
-    if writer.replica.claims:  # it had no answer, and may have been recorded
+    doubt = writer.replica.claims
+    if doubt is not None:  # it had no answer, and may have been recorded
         yield from writer.replica.catch_up()
-        writer.replica.claims = False
     number = _last_number(writer)
-    if not number:
+    if not number and doubt is None:
         return
     writer.replica.claim = None  # also if the store does not answer: the lease must not count as lost then
     writer.save()
     attempts = Attempts(writer.keys.tail)
     while attempts.another():
-        view = yield from journal.lease.release(writer.replica.view, by=writer.replica.nonce, nonce=new_nonce())
+        seen = writer.replica.view
+        view = yield from journal.lease.release(seen, by=writer.replica.nonce, nonce=new_nonce(), doubt=doubt)
         if view is not None:
+            writer.replica.claims = None
             writer.replica.note(view)
-            if view.lease.number > number:
+            if number and view.lease.number > number:
                 writer.replica.stop(journal.lease.lost(view, number))
             return
         yield from writer.replica.catch_up()
@@ -148,7 +150,7 @@ def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) 
     while attempts.another():
         yield from _begin(writer)
         began = uptime()
-        writer.replica.claims = True
+        writer.replica.claims = writer.replica.view.tail_version
         try:
             view = yield from journal.lease.take(
                 writer.replica.view,
@@ -160,9 +162,9 @@ def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) 
                 alone=writer.lock(),
             )
         except SessionHeldError:
-            writer.replica.claims = False
+            writer.replica.claims = None
             raise
-        writer.replica.claims = False
+        writer.replica.claims = None
         if view is not None:
             writer.replica.note(view)
             writer.replica.claim = Claim(view.lease.number, ttl_ms, began)
