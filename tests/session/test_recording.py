@@ -419,6 +419,42 @@ def test_first_write_can_be_forced(backend: Backend) -> None:
     assert texts(backend.store().view("s").context) == ["question"]
 
 
+@pytest.mark.parametrize("edit", ["amend", "retract", "compact"])
+def test_first_write_shows_an_edit_at_once(backend: Backend, edit: str) -> None:
+    """The model must not see what its user took back, so an edit before the first answer is recorded, with the rest."""
+    session = backend.store().session("s", first_write="assistant")
+    first, second = session.append("secret").node, session.append("question").node
+    calls: dict[str, Callable[[], object]] = {
+        "amend": lambda: session.amend(first, {"role": "user", "content": "harmless"}),
+        "retract": lambda: session.retract(first),
+        "compact": lambda: session.compact("gist", kept=second),
+    }
+    calls[edit]()
+    assert "secret" not in str(session.context)
+    assert texts(session.context)[-1] == "question"
+    assert backend.store().view("s").context == session.context
+
+
+@pytest.mark.parametrize("options", [{"durability": "turn"}, {"first_write": "assistant"}])
+def test_settings_that_wait_are_shown(backend: Backend, options: dict[str, Any]) -> None:
+    """As the context does, the settings count what is buffered; going back to the beginning takes them back."""
+    session = backend.store().session("s", **options)
+    session.append("question")
+    session.set_model("m", provider="p")
+    session.set_thinking("high")
+    session.set_model("small", role="fast")
+    session.set_thinking(None)
+    expected = {"model": "m", "provider": "p", "models": {"fast": "small"}}
+    assert backend.snapshot() == {}
+    assert session.settings == expected
+    session.flush()
+    assert session.settings == expected == backend.store().view("s").settings
+    session.set_mode("plan")
+    assert session.settings == expected | {"mode": "plan"}
+    session.checkout(None)
+    assert session.settings == {}
+
+
 def test_durability_turn_is_one_append_per_commit(backend: Backend) -> None:
     """With durability='turn' messages wait in memory until the commit, which records them in one request."""
     store, counts = backend.counted()

@@ -18,7 +18,7 @@ from treering.format.erasure import Erased
 from treering.format.values import copied
 from treering.session import verbs
 from treering.session.content import ContextItem
-from treering.session.pairs import recorded, whole
+from treering.session.pairs import recorded, settled, whole
 from treering.session.payload import decoded_manager, decoded_state, erased_state
 from treering.session.reader import Readable, Reader
 from treering.store.place import Opened
@@ -146,11 +146,13 @@ class SessionProperties(Generic[R]):
     def settings(self) -> Mapping[str, Any]:
         """Model, provider, thinking level, mode and the like, as set along the branch: read-only, new copies.
 
+        Buffered changes are included.
+
         Raises:
             UnavailableError: As for `context`.
         """
         self._reader.content.require_at(self._reader.node, blobs=False)
-        return MappingProxyType(copied(self._reader.replica.state.context.settings))
+        return MappingProxyType(copied(settled(self._reader)))
 
     @property
     def state(self) -> Mapping[str, Any]:

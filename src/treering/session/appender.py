@@ -397,11 +397,11 @@ class Appender:
 
     def holds_back(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
         """Whether the options of this session say that `drafts` are buffered for now."""
-        if self._options.durability == "turn" and not ends_turn:
-            # What changes the context shows it at once, and is planned on records.
-            return all(draft.type != "edit" and draft.kind != "compaction" for draft in drafts)
+        in_turn = self._options.durability == "turn" and not ends_turn
         waits = self._options.first_write == "assistant" and not self._replica.exists  # as below; every append asks
-        return waits and all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
+        if not (in_turn or waits) or any(draft.type == "edit" or draft.kind == "compaction" for draft in drafts):
+            return False  # what changes the context shows it at once, and is planned on records
+        return in_turn or all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
 
     @property
     def waits_for_answer(self) -> bool:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from msgspec import Raw
+
 from treering._late import Kind
 from treering.calls import pairing
+from treering.checkpoint.context import Context
 from treering.checkpoint.policies import Walk, sent
 from treering.errors import UsageError
 from treering.format.erasure import Erased
-from treering.format.values import copied
+from treering.format.record import EMPTY, Record, skeleton_of_record
+from treering.format.values import copied, encode
 from treering.session.content import ContextItem
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
@@ -32,6 +36,17 @@ def recorded(reader: Readable) -> tuple[ContextItem, ...]:
     items = reader.content.messages(reader.replica.state.context, reader.replica.state.lines)
     drafts = [draft for draft in reader.unrecorded_here if draft.type == "node" and draft.kind == "message"]
     return (*items, *(ContextItem(node=draft.id or "", message=copied(draft.payload)) for draft in drafts))
+
+
+def settled(reader: Readable) -> dict[str, object]:
+    """The settings at the node of the session, with the changes in buffered drafts."""
+    context, policy = Context((), reader.replica.state.context.settings), reader.replica.policy
+    for draft in reader.unrecorded_here:
+        if draft.type == "node" and draft.kind not in ("message", "compaction"):
+            brief = Raw(encode(draft.brief)) if draft.brief else EMPTY
+            node = Record(at=0, by="", type="node", kind=draft.kind, id=draft.id or "", brief=brief)
+            context = Context((), (policy.extend(context, skeleton_of_record(node, 0)) or context).settings)
+    return context.settings
 
 
 def whole(reader: Readable, items: Sequence[ContextItem], *, keep_open: bool = False) -> tuple[ContextItem, ...]:

@@ -10,6 +10,7 @@ from treering.errors import UsageError
 from treering.journal.merge import Merged
 from treering.kinds import Kind
 from treering.session.content import ContextItem
+from treering.session.pairs import settled
 from treering.session.position import Wish
 from treering.session.reader import Readable
 from treering.session.record import Appended, record
@@ -180,10 +181,7 @@ def set_model(writer: Writer, model: str, *, provider: str | None = None, role: 
         return (yield from append(writer, change("model_change", **facts)))
     name = model if provider is None else f"{provider}/{model}"
     yield from writer.appender.settle()
-    settings = dict(writer.replica.state.context.settings)
-    for draft in writer.unrecorded_here:
-        settings |= (draft.brief or {}) if draft.kind == "model_change" else {}
-    return (yield from append(writer, model_of_role(role, name, settings)))
+    return (yield from append(writer, model_of_role(role, name, settled(writer))))
 
 
 def set_thinking(writer: Writer, thinking: object) -> Steps[Appended]:
