@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Literal
 
 import pytest
@@ -123,6 +124,37 @@ def test_restoring_one_of_two_retracted_nodes(store: Store) -> None:
         assert page(session) == ["A", "b", "D"]
         session.unretract(nodes[2])
         assert texts(session.context) == ["A", "b", "c", "D"]
+
+
+def test_nodes_that_were_hidden_together_are_all_shown_again(store: Store) -> None:
+    """Hidden and shown again in any order, each node is in the context where it was, or it is not retracted."""
+    for number, sequence in enumerate(product("abc", repeat=4)):
+        with store.session(f"s{number}") as session:
+            session.append(*[treering.user(name, id=name) for name in "abc"])
+            hidden: set[str] = set()
+            for name in sequence:
+                (session.unretract if name in hidden else session.retract)(name)
+                hidden ^= {name}
+            assert texts(session.context) == [name for name in "abc" if name not in hidden], sequence
+
+
+def test_a_first_message_is_shown_again_before_what_followed_it(store: Store) -> None:
+    """What was said after it was hidden does not keep it out, and a compaction that left it out does."""
+    with store.session("s") as session:
+        first = session.append("a").node
+        session.retract(first)
+        second = session.append("b").node
+        session.unretract(first)
+        assert texts(session.context) == ["a", "b"]
+        session.retract(first)
+        session.retract(second)
+        third = session.append("c").node
+        session.compact("gist", kept=third)
+        session.unretract(second)
+        session.unretract(first)
+        assert [item.node for item in session.context][1:] == [third]
+        session.checkout(second)
+        assert texts(session.context) == ["a", "b"]
 
 
 @pytest.mark.parametrize("durability", ["sync", "turn"])

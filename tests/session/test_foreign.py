@@ -166,3 +166,18 @@ def test_where_a_session_goes_on_is_told_by_what_is_new() -> None:
                 if (leaves := session.leaves()) and random.random() < 0.5:
                     session.checkout(random.choice(leaves))
     assert told > 20
+
+
+def test_a_loaded_edit_is_in_the_context(store: Store) -> None:
+    """A draft that amends a node is seen by the model at once, and in the checkpoints that follow."""
+    message = {"role": "user", "content": "A"}
+    drafts = [said("a", None), said("b", "a"), Draft(id="e", type="edit", kind="amend", target="a", payload=message)]
+    load(store, drafts, leaf="b")
+    assert shown(store.view("s")) == ["A", "b"]
+    with store.session("s") as session:
+        session.commit(["c"], state={"n": 1})
+        session.checkout("b")
+        assert shown(session) == ["A", "b"]
+        session.checkout("a")
+        assert shown(session) == ["A"]
+    assert store.verify("s") == []

@@ -455,6 +455,54 @@ def test_settings_that_wait_are_shown(backend: Backend, options: dict[str, Any])
     assert session.settings == {}
 
 
+TWINS: list[tuple[object, object]] = [
+    (True, 1),
+    (0, False),
+    (1, 1.0),
+    (0.0, -0.0),
+    ({"budget": 1}, {"budget": True}),
+    ([0], [False]),
+]
+"""Values that Python takes for equal, and that are stored differently."""
+
+
+@pytest.mark.parametrize(("old", "new"), TWINS)
+def test_settings_that_python_takes_for_equal_are_told_apart(backend: Backend, old: object, new: object) -> None:
+    """A resume, a commit and a rewind show the setting that was recorded last, or that of the checkpoint."""
+    session = backend.store().session("s")
+    session.set_thinking(old)
+    made = session.commit(["a"], state={"n": 1}).checkpoint or ""
+    session.set_thinking(new)
+    kill(session)
+    with backend.store().session("s") as session:
+        assert repr(session.settings["thinking"]) == repr(new)
+        session.commit(["b"], state={"n": 2})
+        session.rewind(made)
+        assert repr(session.settings["thinking"]) == repr(old)
+    assert repr(backend.store().view("s").settings["thinking"]) == repr(old)
+
+
+@pytest.mark.parametrize(("old", "new"), TWINS)
+def test_an_edit_that_python_takes_for_equal_counts(backend: Backend, old: object, new: object) -> None:
+    """What the model sees is stored as the caller gave it."""
+    with backend.store().session("s") as session:
+        node = session.append({"role": "tool", "content": "", "value": old}).node
+        session.commit(context=[ContextItem(node=node, message={"role": "tool", "content": "", "value": new})])
+    assert repr(backend.store().view("s").recorded_context[0].message["value"]) == repr(new)
+
+
+def test_a_message_of_this_commit_may_be_shown_edited(backend: Backend) -> None:
+    """A context that names it by an item shows the item's message; the node keeps its own."""
+    with backend.store().session("s") as session:
+        first = session.append("a").node
+        shown = ContextItem(node="w", message={"role": "user", "content": "short"})
+        session.commit([user("as long as it was", id="w"), "c"], context=[shown, first])
+        assert texts(session.context) == ["short", "a", "c"]
+    view = backend.store().view("s")
+    assert texts(view.context) == ["short", "a", "c"]
+    assert view.get("w").payload["content"] == "as long as it was"
+
+
 def test_durability_turn_is_one_append_per_commit(backend: Backend) -> None:
     """With durability='turn' messages wait in memory until the commit, which records them in one request."""
     store, counts = backend.counted()

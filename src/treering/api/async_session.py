@@ -357,6 +357,8 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
     async def amend(self, node: str, payload: object) -> None:
         """Show another payload for a node from now on; the original stays readable in the journal.
 
+        The model sees this payload as a message, also in place of a summary and of an entry of another program.
+
         Raises:
             UsageError: The node was erased.
         """

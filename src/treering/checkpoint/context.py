@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from treering.errors import CorruptError
+from treering.format.values import alike
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
@@ -33,6 +34,15 @@ class Context(msgspec.Struct, frozen=True):
     items: tuple[Item, ...] = ()
     settings: dict[str, object] = {}
     """Small JSON values: model, provider, thinking, mode and other settings that change along a path."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are stored alike."""
+        if not isinstance(other, Context):
+            return NotImplemented
+        same = self.settings is other.settings or alike(self.settings, other.settings)
+        return same and self.items == other.items
+
+    __hash__ = None  # type: ignore[assignment]  # settings can be of any JSON
 
     def with_items(self, items: Sequence[Item]) -> "Context":
         """Return a context with other items and the same settings."""

@@ -36,7 +36,7 @@ from treering.format.erasure import is_erased
 from treering.format.patch import make_patch
 from treering.format.record import BODY_BYTES_MAX, BRIEF_BYTES_MAX
 from treering.format.splices import splice_diff
-from treering.format.values import encode
+from treering.format.values import alike, encode
 
 _NULL = b"null"
 _NEEDS_MAX = 14  # ids of 32 characters; a brief has no room for more
@@ -255,8 +255,7 @@ def _full(new: Checkpoint) -> Body:
 
 def _change(parent: Checkpoint, new: Checkpoint, splices: Iterable[Splice], patches: Mapping[str, bytes]) -> Body:
     old, settings = parent.context.settings, new.context.settings
-    # Compared as JSON: in Python True equals 1, and NaN not even itself.
-    changed = {name: value for name, value in settings.items() if name not in old or encode(old[name]) != encode(value)}
+    changed = {name: value for name, value in settings.items() if name not in old or not alike(old[name], value)}
     return Body(
         set={key: Raw(patches.get(key, value)) for key, value in new.state.items() if new.origins.get(key) == new.id},
         drop=[key for key in parent.state if key not in new.state],

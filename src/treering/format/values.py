@@ -105,6 +105,18 @@ def copied(value: Any) -> Any:
     return set(value) if kind is set else value
 
 
+def alike(one: object, other: object) -> bool:
+    """Return whether two values are stored alike, in any order of keys. In Python, 1 equals True, and 0.0 -0.0."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return encode(one) == encode(other) if kind in (float, set, frozenset) else one == other
+
+
 def is_patch(raw: bytes) -> bool:
     """Return whether JSON is a patch and not a value; see `treering.format.patch`."""
     return raw.startswith(_PATCH)

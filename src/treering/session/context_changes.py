@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from treering.checkpoint.context import Context, Item
@@ -18,6 +18,7 @@ from treering.session.recording import Recording
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.graph import Graph
+from treering.transcript.node import Draft
 
 
 def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_it_is: bool = False) -> Steps[Context]:
@@ -39,15 +40,13 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
     for wanted, node in zip(context, names, strict=True):
         item = there[node]
         if not isinstance(wanted, str):
-            message = wanted.message
-            if writer.options.redaction is not None:
-                message = writer.options.redaction.value(message, f"context[{len(items)}]")
+            message = _redacted(writer, wanted.message, len(items))
             if node not in shown or not _is_as_recorded(message, item, lines.get(node)):
                 messages = messages or _shown_and_sent(writer, writer.content.messages(seen, lines))
                 line = lines.get(node) or others.lines.get(node)
                 # rule: no-copies-after
                 is_gone = line is not None and is_erased(bytes(decode_record(line).body))
-                if not is_gone and not any(node in each and message == each[node] for each in messages):
+                if not is_gone and not any(node in each and values.alike(message, each[node]) for each in messages):
                     item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)
@@ -74,6 +73,12 @@ def node_of(wanted: ContextItem | str) -> str:
     return wanted if isinstance(wanted, str) else wanted.node
 
 
+def _redacted(writer: Writer, message: object, at: int) -> object:
+    """A message as it may be stored, at some place of a chosen context."""
+    redaction = writer.options.redaction
+    return message if redaction is None else redaction.value(message, f"context[{at}]")
+
+
 def in_order(context: Context, wanted: Sequence[str], own: Collection[str | None]) -> Context:
     """Return `context` with its last items, those in `own`, moved to the places that `wanted` gives them."""
     new = {item.node: item for item in context.items if item.node in own}
@@ -85,6 +90,17 @@ def in_order(context: Context, wanted: Sequence[str], own: Collection[str | None
     rest = iter([item for item in context.items if item.node not in own])
     placed = [new[name] if name in own else next(rest) for name in wanted]
     return context.with_items([*placed, *rest])
+
+
+def edits_of_own(
+    writer: Writer, context: Sequence[ContextItem | str], own: Mapping[str | None, Draft]
+) -> dict[str, bytes]:
+    """The messages, encoded, that a chosen context shows in place of those of the drafts in `own`, by node."""
+    return {
+        each.node: values.encode(_redacted(writer, each.message, at))
+        for at, each in enumerate(context)
+        if not isinstance(each, str) and each.node in own and not values.alike(each.message, own[each.node].payload)
+    }
 
 
 def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:

@@ -13,11 +13,12 @@ import msgspec
 from msgspec import Raw
 
 from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.context import Context, replace
 from treering.checkpoint.policy import Policy
 from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.format import values
 from treering.format.paths import ChunkName, Marks, SegmentName, SessionKeys, file_name
-from treering.format.record import Record, Skeleton, encode_checked, mark_behind, skeleton_of_record
+from treering.format.record import Record, Skeleton, body_of, encode_checked, mark_behind, skeleton_of_record
 from treering.format.register import SEGMENTS_NAMED_MAX, Card, Tail, TailHeader
 from treering.format.segment import build_segment
 from treering.format.stream import Chunk
@@ -273,7 +274,12 @@ class Loader:
             )
         )  # fmt: skip
         yield from self.seal()
-        self.state.lines |= yield from self._context_lines([item.node for item in context.items])
+        if kept is None:
+            context = yield from self._amended(context)
+        nodes = [item.node for item in context.items]
+        self.state.lines |= yield from self._lines_at(
+            {node: self._places[node] if self._ordinary else self.index.graph.node(node).at for node in nodes}
+        )
         self.state.context, self.state.context_at = context, node
         new = kept or Checkpoint(id="", parent=None, head="", node=node, context=context)
         yield from self._add_checkpoint(None, self._named(new, head, None), new.time_ms)
@@ -282,10 +288,15 @@ class Loader:
         hidden = self.index.graph.annotations.retracted
         return [row for row in self.index.graph.path(node) if row.id not in hidden]
 
-    def _context_lines(self, nodes: Sequence[str]) -> Steps[dict[str, bytes]]:
+    def _amended(self, context: Context) -> Steps[Context]:
+        """Return a context of the policy with the payloads of later edits."""
+        amended = self.index.graph.annotations.amended
+        lines = yield from self._lines_at({node: amended[node] for node in context.nodes if node in amended})
+        return replace(context, {node: body_of(line) for node, line in lines.items()})
+
+    def _lines_at(self, places: Mapping[str, int]) -> Steps[dict[str, bytes]]:
         header = TailHeader(session=self.keys.session, life=self.life, base=self.end, nonce="")
         where = Survey(self.keys, Tail(header=header), tuple(self._segments), ())
-        places = {node: self._places[node] if self._ordinary else self.index.graph.node(node).at for node in nodes}
         try:
             found = yield from sealed_records(where, sorted(places.values()))
         except NotFoundError:

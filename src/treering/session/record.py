@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from treering.checkpoint.context import replace
 from treering.checkpoint.delta import brief_of
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
@@ -16,7 +17,7 @@ from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Record, Skeleton, decode_record
 from treering.kinds import Kind
 from treering.session.appender import Buffered, BufferedCall
-from treering.session.context_changes import chosen_context, compacted, in_order, node_of, rebuilt
+from treering.session.context_changes import chosen_context, compacted, edits_of_own, in_order, node_of, rebuilt
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.position import ANYWHERE, Wish
 from treering.session.recording import Change, Recording, encode_state_values, model_of_role, redacted, require_storable
@@ -261,10 +262,10 @@ def plan(  # noqa: PLR0913  # what one call records; most by keyword
     if recording.begins_head:
         recording.untold = yield from _is_untold(writer, recording)
     wanted, as_it_is = (changed.context, changed.as_it_is) if changed is not None else (None, False)
-    own: set[str | None] = set()
+    own: dict[str | None, Draft] = {}
     if wanted is not None:
-        chosen: set[str | None] = {draft.id for draft in drafts if draft.id is not None and draft.id not in known}
-        own = chosen and chosen & {node_of(item) for item in wanted}
+        named = set(map(node_of, wanted))
+        own = {draft.id: draft for draft in drafts if draft.id in named and draft.id not in known}
         given = [item for item in wanted if node_of(item) not in own] if own else wanted
         recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
     recording.buffered = buffered
@@ -273,7 +274,8 @@ def plan(  # noqa: PLR0913  # what one call records; most by keyword
     for draft in drafts:
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
-        recording.context = in_order(recording.context, [node_of(item) for item in wanted], own)
+        placed = in_order(recording.context, [node_of(item) for item in wanted], own)
+        recording.context = replace(placed, edits_of_own(writer, wanted, own))
     if recording.compacts and recording.own_head and (yield from compacted(writer, recording, place)):
         changed, ends = msgspec.structs.replace(changed or Change(), navigated=True), True
     if ends:

@@ -12,6 +12,7 @@ from treering.api.view import View
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import Policy
 from treering.format.record import Skeleton
+from treering.format.values import alike
 from treering.programs.common.stored import let_index_go
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
@@ -53,4 +54,4 @@ def _behind(settings: Settings, row: Skeleton, policy: Policy) -> Settings:
     context = policy.extend(
         Context((), settings), row
     )  # None: the items cannot be derived, and this node changes no setting
-    return settings if context is None or context.settings == settings else context.settings
+    return settings if context is None or alike(context.settings, settings) else context.settings

@@ -24,6 +24,8 @@ HEADS_TOLD_MAX: Final = 16
 def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
     """Show another payload for a node from now on; the original stays readable in the journal.
 
+    The model sees this payload as a message, also in place of a summary and of an entry of another program.
+
     Raises:
         UsageError: The node was erased.
     """
@@ -68,7 +70,11 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
     earlier = yield from writer.content.restore(writer.position.node, before=hidden_at)
     place = yield from writer.position.find_place(ANYWHERE, says_state=False, adds_nodes=True, ends=True)
     recording = Recording(writer, place)
-    context = _put_back(index.graph, recording.context or writer.replica.state.context, earlier.context, node)
+    now = recording.context or writer.replica.state.context
+    context = _put_back(index.graph, now, earlier.context, node)
+    if context is None:
+        path = index.graph.path(writer.position.node)
+        context = _put_on_path(index.graph, now, writer.replica.policy.build(path, index.graph), node)
     brief: dict[str, object] = {
         "undo": True,
         **_told_heads(writer, index.graph, node, unseen=node not in context.nodes),
@@ -100,22 +106,39 @@ def _told_heads(writer: Writer, graph: Graph, node: str, *, unseen: bool) -> dic
     return {"heads": [name for name in found if not (unseen and (name, heads[name]) == here)]}
 
 
-def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:
+def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context | None:
     """Return `context` with `node` inserted after the node that it followed in `earlier`; later changes are kept.
 
-    It stays out if all nodes before it in `earlier` were left out since then, not counting retracted nodes. Several
-    nodes put back at one place are ordered by position.
+    It stays out if all nodes before it in `earlier` were left out since then, or all nodes, not counting retracted
+    ones. None if `earlier` has no other node to tell.
     """
-    order, shown = earlier.nodes, context.nodes
-    if node not in order:
+    if node not in earlier.nodes:
         return context
-    place = order.index(node)
-    there = set(shown)
-    above = [name for name in order[:place] if name not in graph.annotations.retracted]
-    before = next((name for name in reversed(above) if name in there), None)
-    if before is None and (above or there.isdisjoint(order[place + 1 :])):
-        return context if shown else context.with_items([earlier.items[place]])
-    index, known = 0 if before is None else shown.index(before) + 1, set(order)
+    place, there = earlier.nodes.index(node), set(context.nodes)
+    above, below = (
+        [name for name in names if name not in graph.annotations.retracted]
+        for names in (earlier.nodes[:place], earlier.nodes[place + 1 :])
+    )
+    if not above and not below:
+        return None
+    if there.isdisjoint(above or below):
+        return context if there else context.with_items([earlier.items[place]])
+    return _inserted(graph, context, earlier, node)
+
+
+def _put_on_path(graph: Graph, context: Context, whole: Context, node: str) -> Context:
+    """Return `context` with `node` at its place on the path, unless the context of the `whole` path leaves it out."""
+    return _inserted(graph, context, whole, node) if node in whole.nodes else context
+
+
+def _inserted(graph: Graph, context: Context, other: Context, node: str) -> Context:
+    """Return `context` with the item of `node` in another context, after the last node that is before it there.
+
+    Several nodes that are put back at one place are ordered by position.
+    """
+    shown, known, place = context.nodes, set(other.nodes), other.nodes.index(node)
+    before = next((name for name in reversed(other.nodes[:place]) if name in shown), None)
+    index = 0 if before is None else shown.index(before) + 1
     while index < len(shown) and shown[index] not in known and graph.node(shown[index]).at < graph.node(node).at:
         index += 1
-    return context.with_items([*context.items[:index], earlier.items[place], *context.items[index:]])
+    return context.with_items([*context.items[:index], other.items[place], *context.items[index:]])
