@@ -469,14 +469,13 @@ TWINS: list[tuple[object, object]] = [
 @pytest.mark.parametrize(("old", "new"), TWINS)
 def test_settings_that_python_takes_for_equal_are_told_apart(backend: Backend, old: object, new: object) -> None:
     """A resume, a commit and a rewind show the setting that was recorded last, or that of the checkpoint."""
-    session = backend.store().session("s")
-    session.set_thinking(old)
-    made = session.commit(["a"], state={"n": 1}).checkpoint or ""
-    session.set_thinking(new)
-    kill(session)
+    with backend.store().session("s") as session:
+        session.set_thinking(old)
+        made = session.commit(["a"], state={"n": 1}).checkpoint or ""
+        session.set_thinking(new)
     with backend.store().session("s") as session:
         assert repr(session.settings["thinking"]) == repr(new)
-        session.commit(["b"], state={"n": 2})
+        session.commit(state={"n": 2})
         session.rewind(made)
         assert repr(session.settings["thinking"]) == repr(old)
     assert repr(backend.store().view("s").settings["thinking"]) == repr(old)
