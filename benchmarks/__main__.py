@@ -14,7 +14,6 @@ from benchmarks.tasks import FULL, QUICK, TASKS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
-PAGES = (ROOT / "README.md", ROOT / "docs/explanation/performance.md")
 
 
 def main() -> None:
@@ -27,8 +26,8 @@ def main() -> None:
     pictures = plots.draw(results, folder)
     (folder / "report.md").write_text(report.report(results) + "".join(f"\n![]({name})\n" for name in pictures))
     if folder == RESULTS and not options.names:
-        for page in PAGES:
-            report.renew(page, results)
+        for page, tables in report.PAGES.items():
+            report.renew(ROOT / page, tables(results))
     print(report.goals(results))
     print(folder / "report.md")
 
