@@ -2,12 +2,15 @@
 
 Reading stops at the first error, verifying does not: after a damaged register the segments are still read, after a
 damaged segment the next ones. Memory holds one segment and the skeletons of all records.
+
+Other processes may merge segments or erase during a check. Then what it read is of several moments, which looks like
+damage. So such a check is discarded and made again: findings are reported only if nothing moved.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -16,12 +19,12 @@ from treering.checkpoint.checkpoint import chain_of, entry_of, is_pruned
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import NONE, Burials
-from treering.format.paths import ChunkName, SessionKeys, decode_id, parse_chunk, session_of_latest
+from treering.format.paths import ChunkName, SessionKeys, decode_id, parse_chunk, parse_segment, session_of_latest
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card, Latest, Tail, decode_latest, decode_tail
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, newest_life, segment_lines
-from treering.journal.register import lost_end
+from treering.journal.register import Attempts, lost_end
 from treering.journal.resume import Registers, look, read_registers
 from treering.journal.stream import ChunkRegister
 from treering.journal.view import View
@@ -70,7 +73,24 @@ def verify_session(keys: SessionKeys) -> Steps[list[Finding]]:
         UnavailableError: The store does not answer.
         AccessError: It refuses.
     """
-    return (yield from _Check(keys).session())
+    check = yield from _checked(keys)
+    if check.gone is not None:
+        raise check.gone
+    return check.findings
+
+
+def _checked(keys: SessionKeys) -> Steps[_Check]:
+    """Check one session, again while other processes merge or erase."""
+    attempts = Attempts(keys.tail)
+    while attempts.another():
+        check = _Check(keys)
+        try:
+            yield from check.session()
+        except NotFoundError as error:
+            check.gone = error
+            return check
+        if not (yield from check.moved()):
+            return check
 
 
 def verify_store(prefix: str = "", *, appends: bool) -> Stream[Checked]:
@@ -88,12 +108,8 @@ def verify_store(prefix: str = "", *, appends: bool) -> Stream[Checked]:
             finding = Finding(severity=DAMAGE, kind=Kind.CARD, key=key, message=message, remedy=remedy)
             yield Items([(name, [finding])])
             continue
-        check = _Check(keys)
-        deleted = False
-        try:
-            yield from check.session()
-        except NotFoundError:
-            deleted = True
+        check = yield from _checked(keys)
+        deleted = check.gone is not None
         yield from check.markers(listed, deleted=deleted, expected=complete)
         if not deleted or check.findings:
             yield Items([(name, check.findings)])
@@ -110,6 +126,8 @@ class _Check:
     def __init__(self, keys: SessionKeys) -> None:
         self.keys = keys
         self.findings: list[Finding] = []
+        self.gone: NotFoundError | None = None
+        """Why there is no such session, if there is none."""
         self._replay: Replay | None = None
         self._rows: dict[int, Skeleton] = {}
         self._digests: dict[int, str] = {}
@@ -117,10 +135,17 @@ class _Check:
         self._listed: Sequence[Segment] = ()
         self._named: str | None = None
         """The marker that the card names; None if it was not read."""
+        self._erased: object = None
+        """What the tail told about erasures when the check began; see `_erased_by`."""
+        self._merged = False
+        """Whether segments that the check began with were replaced during it."""
+        self._vanished: list[Segment] = []
+        """Segments that were gone when they were read."""
 
     def session(self) -> Steps[list[Finding]]:
         ((latest_answer, tail_answer),) = yield from read_registers((self.keys,))
         latest, tail = self._latest(latest_answer), self._tail(tail_answer)
+        self._erased = _erased_by(tail, tail_answer)
         if isinstance(latest_answer, NotFoundError) and isinstance(tail_answer, NotFoundError):
             raise NotFoundError(f"there is no session {self.keys.session!r}", kind=Kind.SESSION, key=self.keys.latest)
         if _is_deleted(latest, tail):
@@ -141,6 +166,20 @@ class _Check:
         ):  # else an erasure is pending
             self._compare()
         return self.findings
+
+    def moved(self) -> Steps[bool]:
+        """Whether other processes merged or erased during the check, so that what it found may not be true.
+
+        Costs one GET if something was found, and else nothing.
+        """
+        if self._merged or not self.findings:
+            return self._merged
+        (answer,) = yield (Get(self.keys.tail, register=True),)
+        try:
+            tail = decode_tail(_bytes_of(answer) or b"", key=self.keys.tail, compressed=not self.keys.appends)
+        except (CorruptError, FormatVersionError):
+            tail = None
+        return _erased_by(tail, answer) != self._erased
 
     def markers(self, listed: Sequence[str], *, deleted: bool, expected: bool) -> Steps[None]:
         """Check the markers of the session.
@@ -276,7 +315,8 @@ class _Check:
         try:
             lines = yield from segment_lines(segment)
         except NotFoundError:
-            return  # merged since it was listed
+            self._vanished.append(segment)
+            return
         except (CorruptError, FormatVersionError) as error:
             self._find(error, segment.key, first=name.first, end=name.end)
             return
@@ -374,13 +414,25 @@ class _Check:
     def _foreign(self, life: str) -> Steps[None]:
         """Report unknown objects in the session's folder; they are never read or removed."""
         pieces: dict[str, ChunkName] = {}
-        for entry in (yield from list_all(self.keys.home)):
+        listed = yield from list_all(self.keys.home)
+        self._compare_segments({entry.key for entry in listed if entry.key.startswith(self.keys.segments(life))})
+        for entry in listed:
             if not self.keys.owns(entry.key, life):
                 self._odd(Kind.FOREIGN, entry.key, "no object of this session; it is left alone")
             elif (name := parse_chunk(entry.key)) is not None and entry.key.startswith(self.keys.streams(life)):
                 pieces[entry.key] = name
         if pieces:
             yield from self._pieces(life, pieces)
+
+    def _compare_segments(self, later: Collection[str]) -> None:
+        """Compare the segments with a later list of them: merging replaces segments, sealing adds some behind them."""
+        end = max((segment.name.end for segment in self._listed), default=0)
+        names = {key: name for key in later if (name := parse_segment(key)) is not None}
+        self._merged = {segment.key for segment in self._listed} != {key for key in names if names[key].first < end}
+        for segment in self._vanished if not self._merged else ():
+            message = "the store lists the segment and does not have it"
+            error = CorruptError(message, kind=Kind.MISSING_SEGMENT, key=segment.key)
+            self._find(error, segment.key, first=segment.name.first, end=segment.name.end)
 
     def _pieces(self, life: str, pieces: Mapping[str, ChunkName]) -> Steps[None]:
         """Check the pieces of answers that are being written, and report leftover pieces of other answers."""
@@ -398,6 +450,13 @@ class _Check:
                 yield from ChunkRegister(self.keys, life, name).read()
             except (CorruptError, FormatVersionError) as error:
                 self._find(error, key)
+
+
+def _erased_by(tail: Tail | None, answer: Answer) -> object:
+    """Tells one state of erasures from another: the life and epoch of a tail, or the version of an unreadable one."""
+    if tail is not None:
+        return tail.header.life, tail.header.epoch
+    return answer.version if isinstance(answer, Found) else None
 
 
 def _differs(at: int, key: str) -> CorruptError:
