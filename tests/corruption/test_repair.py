@@ -331,6 +331,20 @@ def test_what_was_erased_stays_erased(damaged: Damaged, lost: str, cut: str) -> 
     assert done.nodes == 9 if lost != "tail" else 8
 
 
+def test_facts_of_the_card_stay_erased(damaged: Damaged) -> None:
+    """`latest` still has a title and further facts of which the tail says that they were erased."""
+    with damaged.store.session("s") as session:
+        notes = [session.note("card", {"fields": ["bot/key"]}, payload={"bot": {"key": "swordfish", "name": "b"}})]
+        notes.append(session.note("title", {"title": "swordfish"}))
+    driver = Stalled(damaged.backend.driver(), lambda each: isinstance(each, Put) and "latest/" in each.key)
+    with contextlib.suppress(UnavailableError):
+        Store(Place(driver)).session("s", shared=True).erase(*notes)
+    assert b"swordfish" in everything(damaged, "s")
+    _, view = damaged.repair()
+    assert b"swordfish" not in everything(damaged, "t")
+    assert (view.info.title, view.info.extra["bot"]) == ("", {"name": "b"})
+
+
 def test_what_is_erased_while_it_is_repaired_is_erased_in_the_new_session(damaged: Damaged) -> None:
     """Payloads and state, which may have been copied by then; and what was erased before is no state there either."""
     with damaged.store.session("s") as session:

@@ -32,6 +32,7 @@ from treering.journal.register import Attempts, lost_end
 from treering.journal.resume import read_registers
 from treering.journal.view import deleted
 from treering.kinds import Kind
+from treering.session.state import without_facts
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import checked, found_in
 
@@ -188,7 +189,7 @@ class Salvage:
             (*(header.burials.erasures if header else ()), *(card.erasures if card else ())),
         )
         if card is not None:
-            self.card = msgspec.structs.replace(card, **dict.fromkeys(self._burials.facts_since(card.epoch), ""))
+            self.card = without_facts(card, self._burials.facts_since(card.epoch))
         self._end = max(self.tail.end if self.tail else 0, card.covers if card else 0)
 
     def _begun_since(self, tombstone: TailHeader) -> bool:

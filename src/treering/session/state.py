@@ -441,16 +441,11 @@ class Tally:
                 fields = read_brief(skeleton).get("fields")
                 self.take_back([f"{EXTRA}{field}" for field in fields] if isinstance(fields, list) else ())
             else:
-                self._join(facts)
+                self._card = _joined(self._card, facts)
 
     def take_back(self, facts: Collection[str]) -> None:
         """Remove erased facts from the card."""
-        for fact in facts:
-            if fact.startswith(EXTRA):
-                name, _, field = fact.removeprefix(EXTRA).partition("/")
-                self._join({name: {field: None}})
-            else:
-                self._set({fact: NOTE if fact == "first_prompt" else ""})
+        self._card = without_facts(self._card, facts)
 
     def _originate(self, facts: object) -> None:
         """Take the time of the last activity and the parent from the facts about an imported file.
@@ -465,16 +460,28 @@ class Tally:
         if isinstance(parent := facts.get("parent_session"), str):
             self._set({"parent_session": parent})
 
-    def _join(self, facts: object) -> None:
-        """Merge facts into the further facts on the card; null removes a field."""
-        extra = dict(self._card.extra)
-        for name, fields in fields_of(facts).items():
-            joined = fields_of(extra.get(name)) | fields_of(fields)
-            extra[name] = {field: value for field, value in joined.items() if value is not None}
-        self._set({"extra": extra})
-
     def _set(self, facts: dict[str, object]) -> None:
         self._card = msgspec.structs.replace(self._card, **facts)
+
+
+def without_facts(card: Card, facts: Collection[str]) -> Card:
+    """The card without facts that were erased, named as in `Erasure.facts`."""
+    for fact in facts:
+        if fact.startswith(EXTRA):
+            name, _, field = fact.removeprefix(EXTRA).partition("/")
+            card = _joined(card, {name: {field: None}})
+        else:
+            card = msgspec.structs.replace(card, **{fact: NOTE if fact == "first_prompt" else ""})
+    return card
+
+
+def _joined(card: Card, facts: object) -> Card:
+    """The card with more facts among its further facts; null removes a field."""
+    extra = dict(card.extra)
+    for name, fields in fields_of(facts).items():
+        joined = fields_of(extra.get(name)) | fields_of(fields)
+        extra[name] = {field: value for field, value in joined.items() if value is not None}
+    return msgspec.structs.replace(card, extra=extra)
 
 
 def _model_of(brief: dict[str, object]) -> dict[str, object]:
