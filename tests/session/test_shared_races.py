@@ -438,6 +438,20 @@ def test_a_rewind_to_what_another_prunes_is_refused() -> None:
         assert view.checkpoint(entry.id).state["k"] == 12
 
 
+def test_a_checkpoint_that_another_labels_during_a_prune_stays() -> None:
+    """The prune looks for labels again before it records, and says what it pruned."""
+    met = meet()
+    session = met.store.session("s", shared=True)
+    made = [session.commit([f"a{step}"], state={"k": step}).checkpoint or "" for step in range(4)]
+    other = met.others.session("s", shared=True)
+    met.meeting.before(tail_write, lambda: other.label(made[1], "keep me"))
+    plan = session.prune(KeepCheckpoints(last=1)).plan
+    assert plan.pruned == (made[0], made[2])
+    assert plan.kept == (made[1], made[3]) == tuple(entry.id for entry in met.others.view("s").checkpoints())
+    other.rewind(made[1])
+    assert other.state == {"k": 1}
+
+
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_rewind_by_another_is_followed_by_all(*, sealed: bool) -> None:
     """A rewind to state that nobody holds any more reaches views and copies; other handles keep their own state."""

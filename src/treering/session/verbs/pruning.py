@@ -43,17 +43,20 @@ def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> St
     chosen = yield from planned(writer, keep)
     if dry_run or not chosen.kept:
         return Pruned(plan=chosen, merged=None)
+    pruned: list[str] = []
     for start in range(0, len(chosen.pruned), RECORDS_AT_ONCE):
         part = chosen.pruned[start : start + RECORDS_AT_ONCE]
-        yield from writer.appender.write(lambda part=part: _marks(writer, keep, part))  # type: ignore[misc]
-    merged = yield from drop_bodies(writer)
-    return Pruned(plan=chosen, merged=merged)
+        made = yield from writer.appender.write(lambda part=part: _marks(writer, keep, part))  # type: ignore[misc]
+        pruned += [record.target for record in made.records if record.target is not None]
+    left = yield from _left(writer)
+    merged = yield from _drop_bodies(writer, frozenset(left.droppable))
+    return Pruned(plan=msgspec.structs.replace(left, pruned=tuple(pruned)), merged=merged)
 
 
 def planned(reader: Readable, keep: KeepCheckpoints) -> Steps[PrunePlan]:
     """The checkpoints that `prune` would remove."""
     index = yield from reader.replica.index()
-    return (yield from _plan(reader, index, _with_labels(_with_branches(reader, keep, index), index)))
+    return (yield from _plan(reader, index, _with_reasons(reader, keep, index)))
 
 
 def _plan(reader: Readable, index: Index, keep: KeepCheckpoints) -> Steps[PrunePlan]:
@@ -63,6 +66,11 @@ def _plan(reader: Readable, index: Index, keep: KeepCheckpoints) -> Steps[PruneP
     rules = KeepCheckpoints(last=1, labelled=False, heads=(), ids=frozenset(kept))
     chosen = plan(every, (yield from _references(reader, index)), rules)
     return msgspec.structs.replace(chosen, pruned=tuple(name for name in chosen.pruned if name in index.checkpoints))
+
+
+def _with_reasons(reader: Readable, keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
+    """Keep also the checkpoints that heads need, and those that got a label later; both may change at any time."""
+    return _with_labels(_with_branches(reader, keep, index), index)
 
 
 def _with_branches(reader: Readable, keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
@@ -79,9 +87,9 @@ def _with_labels(keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
 
 
 def _marks(writer: Writer, keep: KeepCheckpoints, checkpoints: tuple[str, ...]) -> Steps[Recording]:
-    """Record the pruning of some checkpoints, except those needed by a head that another writer made or moved."""
+    """Record the pruning of some checkpoints, except those that another writer labelled or made a head need."""
     index = yield from writer.replica.index()
-    left = index.checkpoints.keys() - set(_with_branches(writer, keep, index).ids)
+    left = index.checkpoints.keys() - set(_with_reasons(writer, keep, index).ids)
     recording = Recording(writer)
     for checkpoint in checkpoints:
         if checkpoint in left:
@@ -99,11 +107,16 @@ def _references(reader: Readable, index: Index) -> Steps[dict[str, frozenset[str
     return references
 
 
-def drop_bodies(writer: Writer) -> Steps[Merged | None]:
-    """Rewrite sealed segments without the bodies of pruned checkpoints that nothing needs any more."""
+def _left(writer: Writer) -> Steps[PrunePlan]:
+    """The plan that keeps all checkpoints that are not pruned."""
     index = yield from writer.replica.index()
-    keep = KeepCheckpoints(last=1, labelled=False, ids=frozenset(index.checkpoints), heads=())
-    gone = frozenset((yield from _plan(writer, index, keep)).droppable)
+    return (
+        yield from _plan(writer, index, KeepCheckpoints(labelled=False, ids=frozenset(index.checkpoints), heads=()))
+    )
+
+
+def _drop_bodies(writer: Writer, gone: frozenset[str]) -> Steps[Merged | None]:
+    """Rewrite sealed segments without the bodies of some checkpoints."""
     if not gone:
         return None
     return (yield from optimize(writer.keys, new_nonce, everything=True, rewrite=_without_bodies(gone)))
