@@ -29,7 +29,7 @@ from treering.storage.requests import Delete, Put, Request
 from treering.storage.run import run
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
-from treering.transcript.node import assistant, tool, user
+from treering.transcript.node import Draft, assistant, tool, user
 
 SECRET, EDITED, INLINE = "the password is swordfish", "the password is sw***", "what the model saw was swordfish"
 KILLED_EVERY = few(3, whole=1)  # a process is killed behind every third of its requests; `make whole`: behind each
@@ -337,6 +337,38 @@ def test_what_cannot_be_erased_is_refused_before_anything_is_written(what: str, 
         with pytest.raises((NotFoundError, UsageError)):
             session.erase(node, wanted)
         assert backend.snapshot() == before
+
+
+@pytest.mark.parametrize("verb", ["set_model", "set_thinking", "set_mode"])
+def test_a_setting_stays_and_the_receipt_says_so(store: Store, verb: str) -> None:
+    """Other nodes of the call are erased; a call without ids repeats the warning."""
+    with store.session("s") as session:
+        node = session.append(SECRET).node
+        setting = getattr(session, verb)("plan").node
+        session.commit(["go on"], state={"step": 1})
+        before = dict(session.settings)
+        for receipt in (session.erase(node, setting), session.erase()):
+            assert [setting in warning for warning in receipt.warnings if "settings stay" in warning] == [True]
+            assert node not in str(receipt.warnings)
+        assert session.settings == before
+        assert not any("settings" in warning for warning in session.erase(node).warnings)
+
+
+def test_texts_in_fields_that_are_kept_go_too(store: Store, backend: Backend) -> None:
+    """Of switches and numbers that other records depend on, only such values are kept."""
+    switches: dict[str, object] = {"context": False, "tokens_before": 3}
+    secrets: dict[str, object] = {"kept": SECRET, "empty": SECRET, "tokens_after": [SECRET]}
+    with store.session("s") as session:
+        node = session.append(
+            Draft(type="node", kind="message", role="user", payload="p", brief=switches | secrets)
+        ).node
+        usage = session.note("usage", {"input": 5, "turn": False, "reset": SECRET, "copied": SECRET})
+        session.commit(["go on"])
+        session.erase(node, usage)
+        assert dict(session.get(node).brief) == {**switches, "erased": True}
+        (note,) = session.notes("usage")
+        assert dict(note.brief) == {"input": 5, "turn": False, "erased": True}
+    assert holding(backend.snapshot(), SECRET) == []
 
 
 # subagents

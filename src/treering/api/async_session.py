@@ -488,7 +488,8 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         """Erase the payloads of nodes and notes, or the agent's state, permanently, also from forks of this session.
 
         An `Erased` replaces a payload: its hash, the time and the reason. A model sees `[erased]`, with the ids of tool
-        calls kept, so that calls and results still belong together. Labels, and notes about the node, stay.
+        calls kept, so that calls and results still belong together. Labels, and notes about the node, stay. So do settings
+        that the node changes, of which the receipt warns.
 
         For a key of the state, all values that it has had until now are erased, in all checkpoints. Checkpoints then read
         as if the key had not been set, and `erased_state` lists it. Earlier forks lose their values of the key, too.

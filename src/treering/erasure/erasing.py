@@ -31,7 +31,7 @@ from treering.erasure.traces import (
     rows_of,
 )
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError
-from treering.format.erasure import Erased, Erasure, digest_of, erased_of, is_erased
+from treering.format.erasure import SETTINGS, Erased, Erasure, digest_of, erased_of, is_erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Skeleton, decode_record, read_brief
 from treering.format.register import one_line
@@ -85,6 +85,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     unreachable: Mapping[str, str] = {}
     """Forks that could not be read, and why. Erase again when they can."""
     warnings: tuple[str, ...] = ()
+    """What erasing cannot reach: settings, and copies that the store keeps."""
 
 
 def erase(
@@ -157,7 +158,8 @@ def _erase(
 
 def _receipt(writer: Writer, names: tuple[str, ...], state: frozenset[str | None]) -> Steps[Receipt]:
     """The receipt, from the tombstones of erased payloads and from the newest erasure of the payloads and values."""
-    left = yield from _left(writer, names)
+    rows = yield from rows_of(writer.replica, names)
+    left = yield from _left(writer, {name: rows[name].at for name in names})
     told = [(each.time_ms, each.reason) for each in left.values()]
     told += [(act.time, act.reason) for act in writer.replica.burials.of_state() if not state.isdisjoint(act.state)]
     time_ms, reason = max(told, default=(0, ""))
@@ -169,7 +171,15 @@ def _receipt(writer: Writer, names: tuple[str, ...], state: frozenset[str | None
         time_ms=time_ms,
         reason=reason,
         epoch=writer.replica.epoch,
+        warnings=tuple(_settings(rows[name] for name in names)),
     )
+
+
+def _settings(rows: Iterable[Skeleton]) -> Iterator[str]:
+    """A warning about nodes that are settings: these stay in force."""
+    kept = [row.id for row in rows if row.type == "node" and row.kind in SETTINGS]
+    if kept:
+        yield f"settings stay, also in checkpoints; to be rid of them, fork from a node before. ids={kept!r}"
 
 
 def _fenced(
@@ -220,11 +230,8 @@ def _fenced(
         writer.replica.check()
 
 
-def _left(writer: Writer, names: Iterable[str]) -> Steps[dict[str, Erased]]:
-    """The tombstones in place of the payloads, by id."""
-    wanted = dict.fromkeys(names)
-    rows = yield from rows_of(writer.replica, wanted.keys())
-    places = {name: rows[name].at for name in wanted}
+def _left(writer: Writer, places: Mapping[str, int]) -> Steps[dict[str, Erased]]:
+    """The tombstones in place of the payloads, by id; `places` has the positions."""
     lines = yield from writer.replica.lines_at(list(places.values()))
     return {name: erased_of(bytes(decode_record(lines[at]).body)) for name, at in places.items()}
 

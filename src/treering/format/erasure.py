@@ -33,24 +33,37 @@ NOTE: Final = "[erased]"
 
 _MARK: Final = b'{"$erased":'
 _NO_BRIEF: Final = b"{}"
-# Keys of a brief that other records depend on, by type and kind of the record; first the fields of every kind of node.
-_KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
+# Keys of a brief that other records depend on, by type and kind of the record. Those of every kind of node come first:
+# they are kept if they are no text.
+_KEPT_NODE: Final = frozenset({"context", "empty", "tokens_before", "tokens_after"})
 _KEPT_FLAGS: Final = frozenset({"bare", "blank", "failed", "meta", "queued", "request", "retried", "summary"})
 _KEPT_KIND: Final = {
     "compaction": frozenset(
-        {"boundary", "kept_after", "kept_all", "kept_last", "kept_time", "pictures", "replay", "rollover", "through"}
+        {
+            "boundary",
+            "kept",
+            "kept_after",
+            "kept_all",
+            "kept_last",
+            "kept_time",
+            "pictures",
+            "replay",
+            "rollover",
+            "through",
+        }
     ),
     "context_edit": frozenset({"edit", "target"}),
     "custom_message": frozenset({"custom_type"}),
 }
-_KEPT_ALL: Final = frozenset({"model_change", "thinking_change", "mode_change"})
+SETTINGS: Final = frozenset({"model_change", "thinking_change", "mode_change"})
+"""Kinds of nodes whose brief is a setting. It is kept: checkpoints have the same value."""
 _KEPT_NOTE: Final = {
     "link": frozenset({"fork", "child"}),
     "extension": frozenset({"extension"}),
     "card": frozenset({"fields"}),
-    "usage": frozenset({"copied", "reset", "turn"}),
     "effect": frozenset({"call"}),
 }
+_KEPT_USAGE: Final = frozenset({"copied", "reset", "turn"})
 # An erased label or title no longer applies to the session or to its target.
 _TAKEN_BACK: Final = frozenset({"label", "title", "project", "cwd", "status"})
 
@@ -256,10 +269,11 @@ def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
     value = decode(brief) if brief != _NO_BRIEF else {}
     fields: Mapping[Any, object] = value if isinstance(value, dict) else {}
     if record_type == "node":
-        kept = dict(fields) if kind in _KEPT_ALL else _kept_of_node(kind, fields)
+        kept = dict(fields) if kind in SETTINGS else _kept_of_node(kind, fields)
     elif record_type == "note":
         kept = {key: fields[key] for key in _KEPT_NOTE.get(kind, frozenset()) & fields.keys()}
-        kept |= {key: number for key, number in fields.items() if kind == "usage" and _is_number(number)}
+        if kind == "usage":
+            kept |= {key: value for key, value in fields.items() if _is_number(value)} | _plain(fields, _KEPT_USAGE)
         kept |= dict.fromkeys(sorted(_TAKEN_BACK & fields.keys()))
     else:
         kept = {"undo": fields["undo"]} if "undo" in fields else {}
@@ -269,8 +283,14 @@ def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
 
 def _kept_of_node(kind: str, fields: Mapping[Any, object]) -> dict[Any, object]:
     """The fields that decide which nodes are shown: without them, hidden nodes would be shown again."""
-    names = _KEPT_NODE | _KEPT_KIND.get(kind, frozenset()) | {name for name in _KEPT_FLAGS if fields.get(name) is True}
-    return {name: fields[name] for name in names & fields.keys()}
+    names = _KEPT_KIND.get(kind, frozenset()) | {name for name in _KEPT_FLAGS if fields.get(name) is True}
+    return _plain(fields, _KEPT_NODE) | {name: fields[name] for name in names & fields.keys()}
+
+
+def _plain(fields: Mapping[Any, object], names: frozenset[str]) -> dict[Any, object]:
+    """Some fields, of those that hold no text."""
+    found = {name: fields[name] for name in names & fields.keys()}
+    return {name: value for name, value in found.items() if value is None or isinstance(value, bool | int | float)}
 
 
 def _is_number(value: object) -> bool:
