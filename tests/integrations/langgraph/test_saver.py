@@ -161,9 +161,15 @@ class Delta(TypedDict):
     items: Annotated[list[Any], DeltaChannel(added, list, snapshot_frequency=4)]
 
 
-def growing(saver: Any) -> Graph:
+class LongDelta(TypedDict):
+    """The same, and no test runs long enough for it to be stored as a whole."""
+
+    items: Annotated[list[Any], DeltaChannel(added, list, snapshot_frequency=50)]
+
+
+def growing(saver: Any, delta: type[Any] = Delta) -> Graph:
     """A graph that adds an item in each run."""
-    builder = StateGraph(Delta)
+    builder = StateGraph(delta)
     builder.add_node("add", lambda state: {"items": [len(state["items"])]})
     builder.add_edge(START, "add")
     builder.add_edge("add", END)
@@ -191,6 +197,58 @@ def test_delta_channels_survive_forks_and_pruning(backend: Backend, runs: int) -
     assert after[0] == after[1]
     saver_on(backend).prune(["t"])
     assert growing(saver_on(backend)).get_state(config()).values == after[0]
+
+
+def test_a_delta_channel_that_was_pruned_grows_on(backend: Backend) -> None:
+    """Where only its writes are stored, each later run, also after a second prune, finds what came before."""
+    peer = growing(InMemorySaver(), LongDelta)
+    for number in range(6):
+        saver = saver_on(backend)
+        if number in (2, 4):
+            saver.prune(["t"])
+        for graph in (growing(saver, LongDelta), peer):
+            graph.invoke({"items": [f"run {number}"]}, config(), durability="sync")
+        assert growing(saver_on(backend), LongDelta).get_state(config()).values == peer.get_state(config()).values
+    history = list(growing(saver_on(backend), LongDelta).get_state_history(config()))
+    assert [state.values for state in history] == [
+        state.values for state, _ in zip(peer.get_state_history(config()), history, strict=False)
+    ]
+    assert len(history) == 7  # the one that the second prune kept, and three of each run after it
+
+
+def test_a_checkpoint_that_pruning_kept_stays(backend: Backend) -> None:
+    """The question at which a thread waited can still be read, and gone back to, once it was answered."""
+
+    def ask(_: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"it is {interrupt('what is it?')}")]}
+
+    graph = chat(saver_on(backend), ask)
+    graph.invoke({"messages": [HumanMessage("go")]}, config(), durability="sync")
+    graph.checkpointer.prune(["t"])
+    kept = graph.get_state(config())
+    graph.invoke(Command(resume="a test"), config(), durability="sync")
+    again = chat(saver_on(backend), ask)
+    there = again.get_state(again.get_state(config()).parent_config)
+    assert (there.config, there.values, there.next, there.interrupts) == (
+        kept.config, kept.values, ("model",), kept.interrupts,
+    )  # fmt: skip
+
+
+def test_pruning_keeps_the_newest_of_each_namespace(backend: Backend) -> None:
+    """It and its writes can still be read after later puts in its namespace, and in another one."""
+    saver = saver_on(backend)
+    for ns in ("", "sub"):
+        parent = saver.put(config(checkpoint_ns=ns), numbered(1, a=1), {}, {})
+        saver.put_writes(saver.put(parent, numbered(2, a=2), {}, {}), [("b", ns)], "task")
+    saver.prune(["t"])
+    for ns in ("sub", ""):
+        saver.put(config(checkpoint_ns=ns, checkpoint_id="id-0002"), numbered(3, a=3), {}, {})
+    for ns in ("", "sub"):
+        found = saver_on(backend).get_tuple(config(checkpoint_ns=ns, checkpoint_id="id-0002"))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"a": 2}
+        assert found.pending_writes == [("task", "b", ns)]
+    assert [each.checkpoint["id"] for each in saver.list(config(checkpoint_ns=""))] == ["id-0003", "id-0002"]
 
 
 def test_writes_may_come_first_and_in_parts(backend: Backend) -> None:

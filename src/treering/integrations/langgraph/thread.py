@@ -292,14 +292,19 @@ class Thread(SharedSession):
     # remove
 
     def prune(self, folds: Mapping[str, bytes]) -> Steps[None]:
-        """Remove all checkpoints except the newest of each namespace.
+        """Remove all checkpoints except the newest of each namespace, with its writes.
+
+        The next `put` replaces these in the state of the session, so the checkpoints of Treering that hold them stay.
 
         Args:
             folds: The writes to keep of pruned ancestors, by key of the state.
         """
         if folds:
             yield from self.writer.appender.write(partial(self._plan_folds, folds))
-        yield from pruning.prune(self.writer, KeepCheckpoints(last=1, labelled=False, heads=()))
+        entries = yield from self.entries()
+        newest = [entries[names.short(ns), self.newest_id(ns) or ""] for ns in self.namespaces]
+        kept = [name for entry in newest for name in (entry.put, *entry.writes) if name is not None]
+        yield from pruning.prune(self.writer, KeepCheckpoints(last=1, labelled=False, heads=(), ids=kept))
 
     def _plan_folds(self, folds: Mapping[str, bytes]) -> Steps[ThreadAppend]:
         yield from self._stand()
