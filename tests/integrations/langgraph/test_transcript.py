@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.base import empty_checkpoint
 from tests.integrations.langgraph.graphs import chat, config, say
+from tests.session.at_rest import holding
 from tests.session.backends import Backend
 
+from treering import NotFoundError
 from treering.integrations.langgraph import TreeringSaver
 
 
@@ -74,6 +78,70 @@ def test_what_is_erased_is_gone_from_every_checkpoint(backend: Backend) -> None:
     assert not any("swordfish" in text for text in say(graph, "on"))
     for state in graph.get_state_history(config()):
         assert "swordfish" not in str(state.values)
+
+
+SECRET = "the password is swordfish"
+
+
+def told(backend: Backend, text: str = SECRET) -> TreeringSaver:
+    """A saver whose thread was told something, and then something else."""
+    saver = TreeringSaver(backend.store())
+    for each in (text, "hello"):
+        chat(saver).invoke({"messages": [each]}, config(), durability="sync")  # LangGraph makes the message
+    return saver
+
+
+@pytest.mark.parametrize("by", ["message", "node", "erased node"])
+def test_copies_of_a_message_are_erased_with_it(backend: Backend, by: str) -> None:
+    """No object holds the input of the turn or the pending writes any more, and the thread and its history go on."""
+    saver = told(backend)
+    first, answer, *others = chat(saver).get_state(config()).values["messages"]
+    names: list[str] = [first.id, answer.id]
+    if by != "message":
+        names = list(backend.store().view("t").path()[:2])
+    if by == "erased node":
+        with backend.store().session("t", shared=True) as session:
+            session.erase(*names)
+    receipt = saver.erase("t", *names, reason="asked by the user")
+    assert (len(receipt.ids), receipt.warnings) == (2, ())
+    saver.close()
+    assert holding(backend.snapshot(), SECRET) == []
+    assert backend.store().verify("t") == []
+    graph = chat(TreeringSaver(backend.store()))
+    assert graph.get_state(config()).values["messages"][2:] == others
+    assert len(list(graph.get_state_history(config()))) == 6
+    assert say(graph, "on")[4:] == ["on", "you said: on"]
+
+
+def test_only_copies_of_the_message_are_erased(backend: Backend) -> None:
+    """Pending writes of other turns stay, and so does one that is recorded again once its task has run again."""
+    saver = told(backend)
+    saver.put_writes(chat(saver).get_state(config()).config, [("messages", AIMessage(SECRET))], "task")
+    writes = [each.pending_writes or [] for each in saver.list(config())]
+    saver.erase("t", *[message.id for message in chat(saver).get_state(config()).values["messages"][:2]])
+    left = [each.pending_writes or [] for each in TreeringSaver(backend.store()).list(config())]
+    assert left == [[write for write in each if SECRET not in repr(write)] for each in writes]
+    assert 0 < sum(map(len, left)) < sum(map(len, writes))
+    again = [("messages", AIMessage("no secret"))]
+    saver.put_writes(chat(saver).get_state(config()).config, again, "task")
+    found = TreeringSaver(backend.store()).get_tuple(config())
+    assert found is not None
+    assert found.pending_writes == [("task", *again[0])]
+
+
+async def test_other_values_that_repeat_a_message_are_named(backend: Backend) -> None:
+    """A value that holds more than a copy stays until its owner erases it; a message that is not there is an error."""
+    async with told(backend) as saver:
+        inner = config(checkpoint_ns="inner|a")
+        checkpoint = empty_checkpoint()
+        checkpoint["channel_values"] = {"notes": ["a note", {"of": SECRET}]}
+        saver.put(inner, checkpoint, {"source": "loop", "step": 0}, {})
+        first = chat(saver).get_state(config()).values["messages"][0]
+        receipt = await saver.aerase("t", first.id)
+        assert [warning.partition("key=")[2] for warning in receipt.warnings] == ["'inner|a/channel/notes'"]
+        for thread, message in (("t", "unknown"), ("none", first.id)):
+            with pytest.raises(NotFoundError):
+                saver.erase(thread, message)
 
 
 def test_an_amended_message_is_what_the_graph_goes_on_with(backend: Backend) -> None:

@@ -200,6 +200,26 @@ def message_from(raw: bytes) -> Any:
     return _compared.loads_typed(("msgpack", raw))
 
 
+def parts_of(message: BaseMessage) -> set[bytes]:
+    """Return the parts of a message by which `is_within` knows a copy: its id, its content, the arguments of its calls.
+
+    A copy may lack the id, which LangGraph gives a message only when it joins the list.
+    """
+    blocks = message.content if isinstance(message.content, list) else []
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    calls = [call["args"] for call in message.tool_calls] if isinstance(message, AIMessage) else []
+    return {_compared.dumps_typed(part)[1] for part in (message.id, message.content, *texts, *calls) if part}
+
+
+def is_within(value: object, parts: Collection[bytes]) -> bool:
+    """Tell whether one of some parts is anywhere in a value. One that cannot be compared counts as having it."""
+    try:
+        encoded = _compared.dumps_typed(value)[1]
+    except TypeError:
+        return True
+    return any(part in encoded for part in parts)
+
+
 def readable(message: BaseMessage) -> dict[str, Any] | None:
     """Return a message as plain data with a role, or None if that would not decode to an equal message."""
     role = ROLES.get(type(message))

@@ -27,9 +27,11 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
+from treering.erasure.erasing import Receipt
 from treering.errors import NotFoundError, UsageError
 from treering.integrations.closable import Closable
 from treering.integrations.langgraph.codec import Codec, require_safe, strict_serializer
+from treering.integrations.langgraph.erasing import erase_messages
 from treering.integrations.langgraph.history import Wanted, delta_history, folds_of, pages
 from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, config_of, put_of, writes_of
 from treering.integrations.langgraph.names import ID_BYTES_MAX, MARK
@@ -189,6 +191,30 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
             else:
                 self._threads.use(thread, partial(_prune, codec=Codec(self.serde)))
 
+    def erase(self, thread_id: str, *messages: str, reason: str = "") -> Receipt:
+        """Erase messages of the channel whose messages are nodes, with the copies that LangGraph made of each.
+
+        Copies are the input of a turn and pending writes, in all checkpoints; they are known by the id of the message,
+        by its content, or by the arguments of its calls. Going back to such a checkpoint finds neither: the graph then
+        waits for an input, or runs the task again. See `Session.erase` for what else is erased, and what stays.
+
+        Args:
+            thread_id: The thread.
+            messages: Ids of messages, or of their nodes. For a message that `Session.erase` erased, all inputs and all
+                pending writes of the thread are erased, since nobody can tell its copies any more.
+            reason: Shown in place of them; at most 200 bytes.
+
+        Returns:
+            The receipt. Its `warnings` name further values of the state that repeat a message and are not erased, for
+            example of a subgraph: `Session.erase(state=[key])` erases them.
+
+        Raises:
+            treering.NotFoundError: There is no such thread, or it has no such message; nothing was erased.
+            treering.UnavailableError: The store did not answer. Call again to finish.
+        """
+        work = partial(erase_messages, messages=messages, codec=Codec(self.serde), reason=reason)
+        return self._threads.use(str(thread_id), work)
+
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
@@ -265,6 +291,10 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Do the same as `prune`."""
         await self._threads.aside(partial(self.prune, thread_ids, strategy=strategy))
+
+    async def aerase(self, thread_id: str, *messages: str, reason: str = "") -> Receipt:
+        """Do the same as `erase`."""
+        return await self._threads.aside(partial(self.erase, thread_id, *messages, reason=reason))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

@@ -13,6 +13,7 @@ from treering.checkpoint.context import Context, Item
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
+from treering.format.erasure import is_erased
 from treering.format.values import fields_of
 from treering.integrations.keys import unescaped
 from treering.integrations.langgraph import names
@@ -247,10 +248,12 @@ class Thread(SharedSession):
     def _plan_writes(self, writes: Writes) -> Steps[ThreadAppend]:
         yield from self._stand()
         append = ThreadAppend(self.writer)
+        # The task of a write that was erased runs again.
+        there = {key for key in writes.keys if key in append.keys and not is_erased(append.keys[key])}
         new = {
             key: raw
             for key, raw in writes.keys.items()
-            if key not in append.keys or (name := names.write_of(writes.ns, key)) is None or name.place < 0
+            if key not in there or (name := names.write_of(writes.ns, key)) is None or name.place < 0
         }
         if new:
             append.add(new, writes.brief)
