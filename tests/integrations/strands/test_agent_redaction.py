@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from strands import tool
+from strands import ToolContext, tool
 from tests.integrations.strands.agents import agent_on, managed, manager_of, said
 from tests.integrations.strands.fake_model import Call, Calls, Redacted
 from tests.session.at_rest import KilledDriver, KilledError, holding
@@ -23,6 +23,16 @@ NOTICE = "[blocked]"
 def read_mail() -> str:
     """Read a letter."""
     return SECRET
+
+
+@tool(context=True)
+def ask(tool_context: ToolContext) -> str:
+    """Ask a person.
+
+    Args:
+        tool_context: Of Strands.
+    """
+    return str(tool_context.interrupt("agree"))
 
 
 def leaks(backend: Backend) -> list[str]:
@@ -60,6 +70,20 @@ def test_a_blocked_tool_result_is_nowhere(backend: Backend) -> None:
     again = agent_on(backend)
     assert said(again.messages) == ["read it", "call:read_mail", f"result:{NOTICE}", "no"]
     assert again.messages == agent.messages
+
+
+def test_a_blocked_result_that_waited_beside_a_question_is_nowhere(backend: Backend) -> None:
+    """While a person was asked, it was stored in the state; it is gone from there too, and the turn goes on."""
+    calls = Calls(Call("read_mail", id="c1"), Call("ask", id="c2"))
+    agent = agent_on(backend, [calls, Redacted(NOTICE, "no"), "fine"], tools=[read_mail, ask])
+    asked = agent("read and ask").interrupts or ()
+    assert leaks(backend) != []
+    answers: Any = [{"interruptResponse": {"interruptId": each.id, "response": "yes"}} for each in asked]
+    agent(answers)
+    assert leaks(backend) == []
+    assert agent_on(backend).messages == agent.messages
+    agent("go on")
+    assert said(agent_on(backend).messages)[-1] == "fine"
 
 
 def test_what_was_put_aside_of_it_is_gone_too(backend: Backend) -> None:

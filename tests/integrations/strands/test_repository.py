@@ -235,6 +235,32 @@ def test_what_another_process_made_is_found(place: Backend, kept: TreeringSessio
     assert anew(place).read_multi_agent("s", "graph") == {"n": 1}
 
 
+def test_a_blocked_result_that_waited_beside_a_question_is_erased(
+    place: Backend, kept: TreeringSessionRepository
+) -> None:
+    """It is gone from the state of the agent, which can still be read if the redaction is interrupted there."""
+    result: Any = {"toolUseId": "c", "status": "success", "content": [{"text": SECRET}]}
+    waits = {"interrupts": {}, "context": {"results": [result]}, "activated": True}
+    internal = {"interrupt_state": waits, "model_state": {"a": 1}}
+    kept.update_agent("s", agent_of(_internal_state=internal))
+    kept.create_message("s", "a", said(1, SECRET))
+    message: Any = {"role": "user", "content": [{"toolResult": result}]}
+    kept.create_message("s", "a", SessionMessage(message, 2))
+    kept.update_message("s", "a", said(1, SECRET, redact_message=said(1, "[blocked]").message))
+    assert holding(place.snapshot(), SECRET) != []
+    notice: Any = {"role": "user", "content": [{"toolResult": {**result, "content": [{"text": "[blocked]"}]}}]}
+    kept.update_message("s", "a", SessionMessage(message, 2, redact_message=notice))
+    assert holding(place.snapshot(), SECRET) == []
+    found = TreeringSessionRepository(place.store()).read_agent("s", "a")
+    assert found is not None
+    assert found._internal_state["model_state"] == {"a": 1}
+    assert not found._internal_state["interrupt_state"]["activated"]
+    place.store().session("s/agents/a", hold=False).erase(state=["internal_state"])  # a kill before the last append
+    found = TreeringSessionRepository(place.store()).read_agent("s", "a")
+    assert found is not None
+    assert found._internal_state == {}
+
+
 def test_a_message_that_comes_redacted_is_stored_so(place: Backend, kept: TreeringSessionRepository) -> None:
     """The words of a message that was redacted before it came are never stored."""
     redacted: Any = {"role": "user", "content": [{"text": "[blocked]"}]}

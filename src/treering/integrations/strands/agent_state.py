@@ -9,7 +9,7 @@ from strands import Snapshot
 from strands.types.agent import LocalAgent
 
 from treering.format import values
-from treering.programs.strands.keys import FIELDS, OURS, STASH, outward, stored_state, unkept
+from treering.programs.strands.keys import FIELDS, INTERRUPT, OURS, STASH, outward, stored_state, unkept
 
 SYSTEM: Final = "strands:system"
 """Key of the digest of the system prompt and tools that were recorded last."""
@@ -79,7 +79,7 @@ def application_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_interrupted(state: Mapping[str, Any]) -> bool:
     """Tell whether calls of the last message wait for an answer to an interrupt."""
-    found = unkept(state.get(OURS + "interrupt_state"))
+    found = unkept(state.get(INTERRUPT))
     return isinstance(found, dict) and bool(found.get("activated"))
 
 

@@ -31,7 +31,8 @@ from treering.integrations.strands.conversation import (
     tracking_id,
 )
 from treering.integrations.strands.repair import close_open_calls
-from treering.programs.strands.keys import STASH
+from treering.integrations.strands.waiting import results_in, waited
+from treering.programs.strands.keys import INTERRUPT, STASH
 from treering.session.record import record
 from treering.session.recording import Change
 from treering.session.writer import Writer
@@ -180,13 +181,18 @@ class Recorder:
         return self.session.checkpoint_id
 
     def redact(self, message: Message, messages: Sequence[Message], known: Known, system: System) -> None:
-        """Erase the old text of a message wherever it is stored, and record the new one."""
+        """Erase the old text of a message wherever it is stored, and record the new one.
+
+        A result that waited beside an interrupt is stored with it, so what was kept of interrupts is erased as a whole.
+        """
         name = tracking_id(message)
         old = next((each for each in self._shown if each.tracking_id == name), None)
         if old is None:
             return  # not recorded yet
         aside = stash_keys(self._known.state, put_aside_as(message))
         with self.held() as session:
+            if session.perform(waited, INTERRUPT, results_in(message)):
+                aside.append(INTERRUPT)
             receipt = session.erase(old.node, state=aside, reason=REDACTED)
         for warning in receipt.warnings:
             _log.warning("session %r: what was redacted is erased, but %s", self.session.id, warning)

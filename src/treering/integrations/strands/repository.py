@@ -30,7 +30,9 @@ from treering.ids import time_text
 from treering.integrations.closable import Closable
 from treering.integrations.deleting import names_beginning
 from treering.integrations.strands.names import EXTRA, belongs_to, require_session_id
+from treering.integrations.strands.waiting import results_in, waited
 from treering.journal.register import ATTEMPTS_MAX
+from treering.programs.strands.keys import FIELDS
 from treering.session.index import Index
 from treering.session.reader import Reader
 from treering.session.verbs.reading import Note, notes
@@ -50,6 +52,7 @@ OPEN_MAX: Final = 64
 _MARK: Final = {"keeps": "repository"}
 _REVISION: Final = "revision"
 _ORCHESTRATOR: Final = "orchestrator:"
+_INTERNAL: Final = "internal_state"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -169,7 +172,8 @@ class TreeringSessionRepository(Closable, SessionRepository):
                 agent_id=agent_id,
                 state=kept["state"],
                 conversation_manager_state=manager,
-                _internal_state=kept["internal_state"],
+                # A redaction that was interrupted may have erased it, with the results that waited beside an interrupt.
+                _internal_state={} if _INTERNAL in found.erased_state else kept[_INTERNAL],
                 created_at=kept["created_at"],
                 updated_at=kept["updated_at"],
             )
@@ -213,7 +217,8 @@ class TreeringSessionRepository(Closable, SessionRepository):
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
         """Replace a message; the time of its creation is kept.
 
-        If the new message is redacted, the old text is erased; otherwise it stays in the journal and is not shown.
+        If the new message is redacted, the old text is erased, also of a tool's result that waited beside an interrupt.
+        Otherwise it stays in the journal and is not shown.
 
         Raises:
             SessionException: The message does not exist.
@@ -228,7 +233,11 @@ class TreeringSessionRepository(Closable, SessionRepository):
         session_message.created_at = before.created_at
         if session_message.redact_message is not None or before.redact_message is not None:
             older = session.perform(_revisions, name)
-            session.erase(name, *older, reason="redacted")
+            spoiled = session.perform(waited, _INTERNAL, results_in(before.message))
+            internal: Any = session.state.get(_INTERNAL, {})
+            session.erase(name, *older, state=[_INTERNAL] if spoiled else (), reason="redacted")
+            if spoiled:  # the results came, so nothing waits any more
+                session.commit(state={_INTERNAL: {**internal, "interrupt_state": FIELDS["interrupt_state"]}})
             session.append(_revision(session_message, in_place_of_node=True))
         else:
             amended = Draft(type="edit", kind="amend", target=name, payload=fold(session_message.message))
@@ -362,7 +371,7 @@ def _record(session: OpenSession, agent: SessionAgent, created_at: str) -> None:
     session.commit(
         state={
             "state": agent.state,
-            "internal_state": agent._internal_state,  # noqa: SLF001  # a field of the record
+            _INTERNAL: agent._internal_state,  # noqa: SLF001  # a field of the record
             "created_at": created_at,
             "updated_at": agent.updated_at,
         },

@@ -29,6 +29,8 @@ OURS: Final = "strands:"
 STASH: Final = "strands:stash:"
 """Key prefix for content that a context manager offloaded, followed by its reference; the bare key holds the kind of
 storage that keeps the content instead."""
+INTERRUPT: Final = "strands:interrupt_state"
+"""Key of what waits for an answer to an interrupt, with the results of the other tools of that turn."""
 FIELDS: Final[Mapping[str, Fields]] = {
     "interrupt_state": {"interrupts": {}, "context": {}, "activated": False},
     "model_state": {},
