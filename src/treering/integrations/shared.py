@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from treering.checkpoint.context import Context, Item
 from treering.checkpoint.policies import DEFAULT_POLICY
 from treering.errors import TreeringError
 from treering.format.register import Card
@@ -40,6 +41,25 @@ class SharedSession:
         shown = items if newest is None else items[max(0, len(items) - newest) :]
         found = self.writer.content.messages(state.context.with_items(shown), state.lines)
         return [each.message for each in found]
+
+    def _as_edited(self, contexts: Sequence[Context]) -> Steps[list[Context]]:
+        """Apply edits to the contexts of old checkpoints, which have only those recorded before them.
+
+        The session's context has all edits, so nothing is read about messages that it shows in the same way.
+        """
+        now = frozenset(self.writer.replica.state.context.items)
+        unsure = dict.fromkeys(item.node for context in contexts for item in context.items if item not in now)
+        if not unsure:
+            return [*contexts]
+        marks = yield from self.writer.replica.ask(lambda look: look.edits(list(unsure)))
+        changed = [node for node, mark in marks.items() if mark.retracted or mark.amended is not None]
+        edited = yield from self.writer.content.edited(Context(tuple(map(Item, changed))))
+        shown = {item.node: item for item in edited.items}
+        hidden = frozenset(changed) - shown.keys()
+        return [
+            context.with_items([shown.get(item.node, item) for item in context.items if item.node not in hidden])
+            for context in contexts
+        ]
 
     def look(self) -> Steps[bool]:
         """Read what other writers recorded; False if the session does not exist."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.base import empty_checkpoint
@@ -154,6 +156,36 @@ def test_an_amended_message_is_what_the_graph_goes_on_with(backend: Backend) -> 
         session.amend(node, payload)
     assert say(chat(TreeringSaver(backend.store())), "two")[0] == "eins"
     assert len(backend.store().view("t").nodes()) == 4
+
+
+@pytest.mark.parametrize("opened", ["before", "after"])
+def test_edits_hold_in_old_checkpoints_and_forks(backend: Backend, opened: str) -> None:
+    """A retracted message is left out, and an amended one shown anew, wherever the thread is read or gone on with."""
+    saver = TreeringSaver(backend.store())
+    for text in ("one", "two"):
+        say(chat(saver), text)
+    old = next(s for s in chat(saver).get_state_history(config()) if s.next == () and len(s.values["messages"]) == 2)
+    with backend.store().session("t", shared=True) as session:
+        first, answer, *_ = session.path()
+        session.amend(first, {**session.get(first).payload, "content": "eins"})
+        session.retract(answer)
+    graph = chat(saver if opened == "before" else TreeringSaver(backend.store()))
+    newest = graph.get_state(config())
+    assert contents(graph.get_state(newest.config)) == contents(newest) == ["eins", "two", "you said: two"]
+    assert contents(graph.get_state(old.config)) == ["eins"]
+    assert [contents(each) for each in graph.get_state_history(config())] == [
+        ["eins", "two", "you said: two"], ["eins", "two"], ["eins"], ["eins"], ["eins"], [],
+    ]  # fmt: skip
+    graph.update_state(old.config, {"messages": [HumanMessage("other")]})
+    for each in (graph, chat(TreeringSaver(backend.store()))):
+        assert contents(each.get_state(config())) == ["eins", "other"]
+        assert contents(next(iter(each.get_state_history(config())))) == ["eins", "other"]
+    assert say(graph, "on") == ["eins", "other", "on", "you said: on"]
+
+
+def contents(state: Any) -> list[str]:
+    """The texts of the messages of a state."""
+    return [message.content for message in state.values.get("messages", [])]
 
 
 def test_an_erased_checkpoint_is_left_out_of_lists(backend: Backend) -> None:

@@ -316,3 +316,23 @@ async def test_what_was_erased_of_a_run_is_not_there() -> None:
     later = replace(snapshot, step_index=2, messages=[message(0), message(1)], idempotency_key="1:2")
     await again.save_snapshot(later)
     assert [each.step_index for each in await again.list_snapshots(run_id="r")] == [2]
+
+
+@pytest.mark.parametrize("opened", ["before", "after"])
+async def test_edits_hold_in_every_snapshot(opened: str) -> None:
+    """A retracted message is left out, and an amended one shown anew, also after another run, and in old snapshots."""
+    backend, history = memory_backend(), [message(number) for number in range(3)]
+    store = TreeringStepStore(backend.store())
+    for step in (2, 3):
+        await store.save_snapshot(ContinuableSnapshot(run_id="r", step_index=step, messages=history[:step]))
+    await store.save_snapshot(ContinuableSnapshot(run_id="other", step_index=1, messages=[message(9)]))
+    with backend.store().session(store.name, shared=True) as session:
+        first, answer = [node.id for node in session.nodes()][:2]
+        session.amend(first, {"role": "user", "content": "better"})
+        session.retract(answer)
+    if opened == "after":
+        store = TreeringStepStore(backend.store())
+    newest = await store.latest_snapshot(run_id="r")
+    found = [*await store.list_snapshots(run_id="r"), newest]
+    texts = [[cast("Any", each.parts[0]).content for each in cast("Any", one).messages] for one in found]
+    assert texts == [["better"], ["better", "question 2"], ["better", "question 2"]]

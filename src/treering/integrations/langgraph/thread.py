@@ -143,9 +143,14 @@ class Thread(SharedSession):
         wanted = {name for entry in entries for name in (entry.put, *entry.writes) if name is not None}
         order = sorted(wanted)
         loaded = dict(zip(order, (yield from self.writer.content.load_checkpoints(order)), strict=True))
-        shown = {name: loaded[name] for entry in entries if not entry.ns and (name := entry.put) is not None}
-        messages = yield from self._messages(shown.values())
-        return [self._kept(entry, loaded, messages) for entry in entries]
+        told = [entry.put for entry in entries if not entry.ns and entry.put is not None]
+        contexts = yield from self._as_edited([loaded[name].context for name in told])
+        messages = yield from self._messages(contexts)
+        said = {
+            name: tuple([messages[item] for item in context.items])
+            for name, context in zip(told, contexts, strict=True)
+        }
+        return [self._kept(entry, loaded, said) for entry in entries]
 
     def load_again(self, entries: Sequence[Entry]) -> Steps[list[tuple[Entry, Kept]]]:
         """Do the same for a list from an earlier call; checkpoints that were removed since, or erased, are left out."""
@@ -173,23 +178,21 @@ class Thread(SharedSession):
             if key.startswith(start)
         }
 
-    def _messages(self, checkpoints: Iterable[Checkpoint]) -> Steps[dict[Item, object]]:
-        """Read the messages of the contexts of some checkpoints, by item."""
-        items = dict.fromkeys(item for each in checkpoints for item in each.context.items)
+    def _messages(self, contexts: Iterable[Context]) -> Steps[dict[Item, object]]:
+        """Read the messages of some contexts, by item."""
+        items = dict.fromkeys(item for each in contexts for item in each.items)
         shown = Context(tuple(items))
         content = self.writer.content
         lines = yield from content.context_lines(shown)
         yield from self.writer.blobs.fetch(lines.values(), shown)
         return dict(zip(items, [each.message for each in content.messages(shown, lines)], strict=True))
 
-    def _kept(self, entry: Entry, loaded: Mapping[str, Checkpoint], messages: Mapping[Item, object]) -> Kept | None:
+    def _kept(
+        self, entry: Entry, loaded: Mapping[str, Checkpoint], said: Mapping[str, tuple[object, ...]]
+    ) -> Kept | None:
         ns = next((ns for ns in self.namespaces if names.short(ns) == entry.ns), entry.ns)
-        if entry.put is None:
-            kept = self.newest(ns)
-        else:
-            put = loaded[entry.put]
-            payloads = () if entry.ns else tuple([messages[item] for item in put.context.items])
-            kept = kept_in(put.state, ns, payloads)
+        put = entry.put
+        kept = self.newest(ns) if put is None else kept_in(loaded[put].state, ns, said.get(put, ()))
         if kept is None:
             return None
         states = [loaded[name].state for name in (*entry.writes, entry.put) if name is not None]
@@ -277,11 +280,12 @@ class Thread(SharedSession):
         return (yield from self._base_of(found, codec))
 
     def _base_of(self, found: Checkpoint, codec: Codec) -> Steps[Base]:
-        lines = yield from self.writer.content.context_lines(found.context)
-        yield from self.writer.blobs.fetch(lines.values(), found.context)
-        digests = self._digests_of(found.context.items, lines, codec)
-        yield from self.writer.upkeep.pin(Restored(found.node, found.context, lines, None))
-        return Base(found.node, found.context.items, digests)
+        [context] = yield from self._as_edited([found.context])
+        lines = yield from self.writer.content.context_lines(context)
+        yield from self.writer.blobs.fetch(lines.values(), context)
+        digests = self._digests_of(context.items, lines, codec)
+        yield from self.writer.upkeep.pin(Restored(found.node, context, lines, None))
+        return Base(found.node, context.items, digests)
 
     def _digests_of(self, items: Sequence[Item], lines: dict[str, bytes], codec: Codec) -> tuple[bytes, ...]:
         if self._epoch != self.writer.replica.epoch or len(self._digests) > DIGESTS_MAX:

@@ -103,11 +103,12 @@ class Conversation(SharedSession):
 
     def histories(self, checkpoints: Sequence[Checkpoint]) -> Steps[list[list[Any]]]:
         """Read the histories of some checkpoints; messages that several of them share are read once."""
-        nodes = dict.fromkeys(item for each in checkpoints for item in each.context.items)
+        contexts = yield from self._as_edited([each.context for each in checkpoints])
+        nodes = dict.fromkeys(item for each in contexts for item in each.items)
         shown, content = Context(tuple(nodes)), self.writer.content
         state = self.writer.replica.state
         held = all(item.node in state.lines for item in nodes)
         lines = state.lines if held else (yield from content.context_lines(shown))
         yield from self.writer.blobs.fetch([lines[item.node] for item in nodes], shown)
         messages = dict(zip(nodes, content.messages(shown, lines), strict=True))
-        return [[message_in(messages[item].message) for item in each.context.items] for each in checkpoints]
+        return [[message_in(messages[item].message) for item in each.items] for each in contexts]
