@@ -332,6 +332,34 @@ async def test_a_run_that_waits_for_a_person_goes_on_in_another_process(anywhere
     assert await second.load_run_state(agent) is None
 
 
+async def test_a_branch_has_the_paused_run_of_its_place(backend: Backend) -> None:
+    """A run that was saved in a turn that the branch leaves out is not continued there; that of an earlier turn is."""
+    (session,) = opened(backend, 1)
+    for turn in range(1, 4):
+        await session.add_items(said(f"{turn}"))
+        if turn > 1:
+            await session.save_run_state(paused(turn))
+    for turn, left in ((2, {}), (3, {"run_state": {"turn": 2}}), (1, {})):
+        await session.create_branch_from_turn(turn)
+        assert await session.get_items() == said("1", "2")[: turn - 1]
+        for view in (backend.store().view("talk"), backend.store().session("talk", shared=True)):
+            assert dict(view.state) == left
+        await session.add_items(said("other"))
+        assert dict(backend.store().view("talk").state) == left
+        await session.switch_to_branch("main")
+        assert dict(backend.store().view("talk").state) == {"run_state": {"turn": 3}}
+
+
+def paused(turn: int) -> Any:
+    """A run that waits for a person, of which nothing but this is stored."""
+
+    class Paused:
+        def to_json(self) -> dict[str, int]:
+            return {"turn": turn}
+
+    return Paused()
+
+
 # what it costs
 
 

@@ -225,7 +225,7 @@ def current(writer: Writer) -> Steps[str]:
 
 
 def branch(writer: Writer, turn: int, name: str | None, *, otherwise: str) -> Steps[str]:
-    """Make a branch that ends before a turn of the current one, and continue on it.
+    """Make a branch that ends before a turn of the current one, and continue on it, with the state of that place.
 
     Args:
         writer: The session.
@@ -252,7 +252,9 @@ def branch(writer: Writer, turn: int, name: str | None, *, otherwise: str) -> St
             chosen[0] = next(each for each in chain([otherwise], numbered) if each not in taken)
         items = writer.replica.state.context.items
         said = yield from writer.replica.ask(lambda lookup: lookup.node(items[place].node))
-        yield from _cut(recording, "branch", chosen[0], said.parent, items[:place])
+        before = yield from writer.content.restore(said.parent, head=recording.head, part=_without_items)
+        recording.checkpoint = before.checkpoint
+        yield from _cut(recording, "branch", chosen[0], said.parent, items[:place], beside=before.lines)
         return recording
 
     yield from writer.look()
@@ -328,11 +330,27 @@ def _begun(writer: Writer) -> Steps[Recording]:
     return Recording(writer)
 
 
-def _cut(recording: Recording, kind: str, head: str, node: str | None, kept: Sequence[Item]) -> Steps[None]:
-    """Record that a head points to a node now, with a part of the current context."""
+def _without_items(context: Context) -> Context:
+    return context.with_items(())
+
+
+def _cut(
+    recording: Recording, kind: str, head: str, node: str | None, kept: Sequence[Item],
+    *, beside: Mapping[str, bytes] = {},
+) -> Steps[None]:  # fmt: skip
+    """Record that a head points to a node now, with a part of the current context.
+
+    Args:
+        recording: The records of the append; it has the checkpoint whose state goes on.
+        kind: The kind of the move.
+        head: The head.
+        node: The node.
+        kept: The items of the context.
+        beside: Lines of the records that hold the state, if it is not the current one.
+    """
     writer, state = recording.writer, recording.state
     context = Context(tuple(kept), state.context.settings)
-    lines = {name: state.lines[name] for name in context.nodes}
+    lines = {**{name: state.lines[name] for name in context.nodes}, **beside}
     yield from writer.upkeep.pin(Restored(node, context, lines, recording.checkpoint))
     recording.move(kind, head, node)
     recording.context = context

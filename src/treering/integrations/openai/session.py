@@ -155,6 +155,8 @@ class TreeringSession(Closable):
     async def create_branch_from_turn(self, turn_number: int, branch_name: str | None = None) -> str:
         """Make a branch that ends before a turn, so that the user can say something else, and continue on it.
 
+        A paused run that was saved in a turn that the branch leaves out stays where it is.
+
         Args:
             turn_number: A turn of the current branch, from 1 on.
             branch_name: A name that was not used before; by default one is made.
