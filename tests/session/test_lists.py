@@ -358,3 +358,18 @@ def test_what_no_list_can_read_is_refused_however_well_it_compresses(backend: Ba
         store.session("other", title=MANY).append("hello")
     store.delete("s")
     assert store.sessions().rows == ()
+
+
+def test_a_name_may_have_any_ending(backend: Backend) -> None:
+    """Endings that a driver reserves for its own files do not take a session out of lists, or break these."""
+    store = backend.store()
+    for name in ("report.poisoned", "report.a", "report"):
+        with store.session(name) as session:
+            session.append("x")
+            assert session.optimize(everything=True) is not None
+    names = ["report", "report.a", "report.poisoned"]
+    assert sorted(row.id for row in store.sessions().rows) == sorted(row.id for row in store.each_session()) == names
+    assert sorted(name for name, found in store.verify_all() if not found) == names
+    for name in names:
+        store.delete(name)
+    assert sorted(store.purge()) == names

@@ -56,6 +56,11 @@ def _key_refusal(key: str) -> UsageError | None:
 
 @lru_cache(maxsize=1024)  # a session asks for the same few keys again and again
 def _key_fault(key: str) -> str:
+    return _name_fault(key) or ("key has a reserved ending" if key.endswith(RESERVED_ENDINGS) else "")
+
+
+def _name_fault(key: str) -> str:
+    """What is wrong with a key or with the name of a folder, which may have any ending."""
     names = key.split("/")
     if not (key.isascii() and key.isprintable() and "\\" not in key and len(key) <= KEY_BYTES_MAX):
         return f"key is not plain ASCII of at most {KEY_BYTES_MAX} bytes"
@@ -63,7 +68,7 @@ def _key_fault(key: str) -> str:
         return "key has an empty name, or one that starts with a dot"
     if any(len(name) > NAME_BYTES_MAX for name in names):
         return f"key has a name of more than {NAME_BYTES_MAX} bytes"
-    return "key has a reserved ending" if key.endswith(RESERVED_ENDINGS) else ""
+    return ""
 
 
 def _range_refusal(get: Get) -> UsageError | None:
@@ -91,7 +96,8 @@ def _list_refusal(request: List) -> UsageError | None:
         return None
     if not request.prefix.endswith("/"):
         return UsageError(f"a list names a folder, with its slash. prefix={request.prefix!r}", kind=Kind.KEY)
-    return _key_refusal(request.prefix[:-1])
+    fault = _name_fault(request.prefix[:-1])
+    return UsageError(fault, kind=Kind.KEY, key=request.prefix) if fault else None
 
 
 def _delete_refusal(delete: Delete) -> UsageError | None:

@@ -188,6 +188,14 @@ class DriverConformance:
             of=fill_and_list,
         )
 
+    def test_a_folder_may_have_any_ending(self, driver: Driver, prefix: str) -> None:
+        """Endings that drivers reserve for objects of their own are no concern of folders, whose names users choose."""
+        for ending in (".poisoned", ".a", ".lock", ".jsonl"):
+            key = f"{prefix}f/report{ending}/x"
+            ask(driver, Put(key, b""), Written)
+            assert keys_below(driver, f"{prefix}f/report{ending}/") == [key]
+            assert key in keys_below(driver, f"{prefix}f/")
+
     def test_pages_put_together_are_the_whole_list(self, driver: Driver, prefix: str) -> None:
         """Listing again with `after` walks through all keys once, whatever the limit."""
         names = [f"{prefix}f/{i:03d}-{'x' * (i % 4)}.jsonl.zst" for i in range(11)]
