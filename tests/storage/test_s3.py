@@ -239,6 +239,67 @@ def test_a_page_that_is_no_s3_is_an_error(driver: S3Driver, gateway: Gateway, st
         assert isinstance(ask_any(driver, request), UnavailableError), request
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>default backend - 404", b"<Error><Code>NotFound</Code></Error>"],
+    ids=["empty", "page", "code"],
+)
+def test_a_page_that_is_not_found_is_no_missing_object(driver: S3Driver, gateway: Gateway, body: bytes) -> None:
+    """A proxy whose backend is away, or a wrong endpoint, answers 404 as well; that says nothing about objects."""
+    requests = (
+        Get("a"),
+        Get("a", 1),
+        Put("a", b"x"),
+        Put("a", b"x", ABSENT),
+        Put("a", b"x", STALE),
+        List(""),
+        Delete(("a",)),
+        Delete(("a",), STALE),
+        Delete(("a", "b")),
+    )
+    for request in requests:
+        gateway.script = [(404, body)]
+        answer = ask_any(driver, request)
+        assert isinstance(answer, UnavailableError), request
+        assert "not one of S3" in str(answer)
+        assert "endpoint_url" in answer.remedy
+
+
+NO_KEY = b"<Error><Code>NoSuchKey</Code></Error>"
+
+
+def test_a_missing_object_is_told_where_one_is_needed(driver: S3Driver, gateway: Gateway) -> None:
+    """A list, and a put that replaces nothing, need no object: told that it is missing, they reached something else."""
+    cases: list[tuple[Request, type[Answer]]] = [
+        (Get("a"), NotFoundError),
+        (Put("a", b"x", STALE), NotFoundError),
+        (Delete(("a",)), Deleted),
+        (Put("a", b"x", ABSENT), UnavailableError),
+        (Put("a", b"x"), UnavailableError),
+        (List(""), UnavailableError),
+    ]
+    for request, expected in cases:
+        gateway.script = [(404, NO_KEY)]
+        assert type(ask_any(driver, request)) is expected, request
+
+
+def test_a_missing_size_is_no_missing_object(driver: S3Driver, gateway: Gateway) -> None:
+    """The answer to a HEAD has no body that says whether it is one of S3, so the whole read is sent once more."""
+    ask(driver, Put("a", b"x"), Written)
+    retrying = RetryingDriver(driver, sleep=lambda _: None)
+    gateway.script = ["pass", (404, b"")]
+    assert ask(retrying, Get("a", 9), Found).size == 1
+    gateway.script = ["pass", (404, b""), (404, NO_KEY)]
+    assert isinstance(ask_any(retrying, Get("a", 9)), NotFoundError)
+
+
+def test_a_proxy_that_answers_nothing_is_no_proof(driver: S3Driver, gateway: Gateway) -> None:
+    """A 404 does not refuse a condition, so the store is not taken as one that checks them."""
+    gateway.plan = lambda _: (404, b"<html>")
+    with pytest.raises(UnavailableError, match="not one of S3"):
+        run(prove(), driver)
+
+
 def test_a_list_that_never_ends_is_an_error(driver: S3Driver, gateway: Gateway) -> None:
     """A page without keys that promises more could be asked for again and again."""
     gateway.script = [(200, b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>")]

@@ -24,7 +24,7 @@ from typing import Any
 import fsspec.asyn
 import s3fs
 
-from treering.errors import TreeringError, UnavailableError, UsageError
+from treering.errors import NotFoundError, TreeringError, UnavailableError, UsageError
 from treering.kinds import Kind
 from treering.storage import rules, s3_errors
 from treering.storage.filesystem import in_this_process, usable
@@ -226,10 +226,13 @@ class _Bucket:
                 return Unchanged()
             if status == s3_errors.BAD_RANGE:
                 return await self._nothing_there(get)
-            return self._explain(error, get.key)
+            return self._explain(error, get.key, needs_object=True)
 
     async def _nothing_there(self, get: Get) -> Answer:
-        """Answer a range that begins at or after the end: S3 refuses it, without the version and size."""
+        """Answer a range that begins at or after the end: S3 refuses it, without the version and size.
+
+        If the object was deleted in between, this is no answer: that to a HEAD has no body, and may be from a proxy.
+        """
         try:
             head = await self._call("head_object", get.key)
             return Found(b"", Version(head["ETag"]), head["ContentLength"])
@@ -247,7 +250,7 @@ class _Bucket:
             head = await self._call("put_object", put.key, Body=put.data, **condition)
             return Written(Version(head["ETag"]))
         except s3_errors.FAILURES as error:
-            return self._explain(error, put.key)
+            return self._explain(error, put.key, needs_object=put.expect not in (None, ABSENT))
 
     async def list(self, request: List) -> Answer:
         """Name keys in the order of the server, which some (SeaweedFS) sort folder by folder."""
@@ -284,9 +287,8 @@ class _Bucket:
         try:
             await self._call("delete_object", key, IfMatch=expect)
         except s3_errors.FAILURES as error:
-            missing = s3_errors.status_of(error) == s3_errors.NOT_FOUND
-            ours = self._explain(error, key)
-            return None if missing and ours.kind != "bucket" else ours
+            ours = self._explain(error, key, needs_object=True)
+            return None if isinstance(ours, NotFoundError) else ours
         return None
 
     async def _delete_many(self, keys: tuple[str, ...]) -> TreeringError | None:
@@ -315,8 +317,8 @@ class _Bucket:
         seconds = PUT_SECONDS_MAX if put else REQUEST_SECONDS_MAX
         return asyncio.timeout(self._pace * seconds + size / BYTES_PER_SECOND_MIN)
 
-    def _explain(self, error: BaseException, key: str) -> TreeringError:
-        return s3_errors.explain(error, key=key, bucket=self._bucket)
+    def _explain(self, error: BaseException, key: str, *, needs_object: bool = False) -> TreeringError:
+        return s3_errors.explain(error, key=key, bucket=self._bucket, needs_object=needs_object)
 
 
 def _found(get: Get, data: bytes, head: Mapping[str, Any]) -> Answer:

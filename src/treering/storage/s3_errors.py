@@ -26,9 +26,11 @@ FAILURES = (
 comes from our code, for an answer that lacks a field that S3 always sends."""
 
 NOT_MODIFIED = 304
-NOT_FOUND = 404
 BAD_RANGE = 416
 
+_NOT_FOUND = 404
+_NO_OBJECT = "NoSuchKey"
+"""What S3 says of a missing object; a proxy without its backend, or a wrong endpoint, answers the same status."""
 _CONFLICT = 412
 _FORBIDDEN = (401, 403)
 _MOVED = (301, 307, 308)
@@ -52,6 +54,7 @@ _TIMEOUTS = (TimeoutError, boto.ConnectTimeoutError, boto.ReadTimeoutError)
 
 _KEYS_REMEDY = "check the access key, the secret, the session token and this machine's clock"
 _BUSY_REMEDY = "try again later"
+_NOT_S3_REMEDY = "check endpoint_url, and any proxy in between"
 
 
 def status_of(error: BaseException) -> int | None:
@@ -60,9 +63,16 @@ def status_of(error: BaseException) -> int | None:
     return status
 
 
-def explain(error: BaseException, *, key: str, bucket: str) -> TreeringError:
-    """Return the Treering error for `error`, with a remedy; the original is its cause."""
-    ours = _answered(error, key, bucket) if _response(error) else _unanswered(error, key)
+def explain(error: BaseException, *, key: str, bucket: str, needs_object: bool) -> TreeringError:
+    """Return the Treering error for `error`, with a remedy; the original is its cause.
+
+    Args:
+        error: What was raised.
+        key: The key or prefix of the request.
+        bucket: The bucket's name.
+        needs_object: S3 may answer the request that there is no object: it reads one, replaces a version or deletes.
+    """
+    ours = _answered(error, key, bucket, needs_object=needs_object) if _response(error) else _unanswered(error, key)
     ours.__cause__ = error
     return ours
 
@@ -81,7 +91,7 @@ def _response(error: BaseException) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _answered(error: BaseException, key: str, bucket: str) -> TreeringError:
+def _answered(error: BaseException, key: str, bucket: str, *, needs_object: bool) -> TreeringError:
     code, status = str(_response(error).get("Error", {}).get("Code")), status_of(error) or 0
     if code == "NoSuchBucket":
         remedy = "create the bucket, or correct its name"
@@ -90,8 +100,10 @@ def _answered(error: BaseException, key: str, bucket: str) -> TreeringError:
         status == _CONFLICT
     ):  # 409 is no conflict: another request for this key is under way, and S3 asks to send this one again
         return ConflictError(f"object has another version. code={code!r}", key=key)
-    if status == NOT_FOUND:
-        return rules.missing(key)
+    if status == _NOT_FOUND:
+        if needs_object and code == _NO_OBJECT:
+            return rules.missing(key)
+        return _not_s3(f"status={status}, code={code!r}", key)
     if code in _WRONG_KEYS:
         return AccessError(
             f"credentials were refused. code={code!r}", kind=Kind.CREDENTIALS, key=key, remedy=_KEYS_REMEDY
@@ -116,11 +128,15 @@ def _unanswered(error: BaseException, key: str) -> TreeringError:
         remedy = "check bucket, endpoint_url and region"
         return UsageError(f"the request could not be made. error={what}", kind=Kind.OPTIONS, key=key, remedy=remedy)
     if isinstance(error, KeyError):
-        text = f"the answer is not one of S3. missing={error.args[0]!r}"
-        return UnavailableError(text, kind=Kind.SERVER, key=key, remedy="check endpoint_url")
+        return _not_s3(f"missing={error.args[0]!r}", key)
     kind = Kind.TIMEOUT if isinstance(error, _TIMEOUTS) or "Timeout" in what else Kind.NETWORK
     remedy = "check the network and endpoint_url, or try again later"
     return UnavailableError(f"server did not answer. error={what}", kind=kind, key=key, remedy=remedy)
+
+
+def _not_s3(what: str, key: str) -> UnavailableError:
+    text = f"the answer is not one of S3. {what}"
+    return UnavailableError(text, kind=Kind.SERVER, key=key, remedy=_NOT_S3_REMEDY)
 
 
 def _denied(code: str, key: str) -> AccessError:
