@@ -46,6 +46,8 @@ class Kind(StrEnum):
     """Stored bytes are not those that were written. Restore the object from a copy."""
     CLOSED = "closed"
     """The handle was closed. Open the session again."""
+    CONDITION_REFUSED = "condition_refused"
+    """The store refuses a condition that holds, so nothing can be written. Look for a proxy that changes answers."""
     CONDITIONS = "conditions"
     """The store ignores conditions on writes, so two writers could not be kept apart. Use `single_writer=True`."""
     CONFIRM = "confirm"

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from treering import journal
 from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
-from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError
+from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError, UnsafeStoreError
 from treering.format.record import Record, decode_record, encode_record
 from treering.ids import new_nonce, uptime
 from treering.journal.register import Attempts
@@ -232,6 +232,7 @@ class Appender:
         Raises:
             ConflictError: Another writer holds this session; none of these records was written.
             UnavailableError: The store did not answer. The records may be in the journal; the next call finds out.
+            UnsafeStoreError: The store refuses conditions that hold. As above: the next call finds out.
         """
         if self.pending is not None or not self._replica.may_append:
             yield from self._make_ready(plan)
@@ -309,7 +310,7 @@ class Appender:
                 view, planned.records, by=by, nonce=by, lease=claim.number if claim is not None else 0
             )
         except TreeringError as error:
-            if not isinstance(error, UnavailableError):
+            if not isinstance(error, UnavailableError | UnsafeStoreError):
                 self._withdraw(planned)
             if error.kind != Kind.TAIL_FULL:
                 raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import msgspec
 
 from treering import storage
-from treering.errors import NotFoundError, TreeringError
+from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.storage.requests import (
     DELETE_KEYS_MAX,
     LIST_KEYS_MAX,
@@ -46,11 +46,15 @@ B = TypeVar("B", bound=Answer)
 
 def run(job: Job[T], driver: Driver) -> T:
     """Run a protocol to its end, blocking, and return its result."""
+    refusals = None
     try:
         effect = next(job)
         while True:
             try:
                 answer = driver.execute(effect) if isinstance(effect, tuple) else _carry_out(effect, driver)
+                if isinstance(effect, tuple) and (refusals is not None or ConflictError in map(type, answer)):
+                    refusals = refusals or storage.refusals.Refusals()
+                    refusals.note(effect, answer)
             except BaseException as error:  # noqa: BLE001  # the caller gave up: the protocol must know before it ends
                 effect = job.throw(error)
             else:
@@ -74,14 +78,16 @@ async def arun(job: Job[T], driver: Driver, *, aside: bool = True) -> T:
             that the job changes before it ends.
     """
     bytes_moved = 0
+    refusals = None
     try:
         effect = next(job)
         while True:
             try:
-                if isinstance(effect, tuple):
-                    answer = await driver.aexecute(effect)
-                else:
-                    answer = await _acarry_out(effect, driver)
+                serving = driver.aexecute(effect) if isinstance(effect, tuple) else _acarry_out(effect, driver)
+                answer = await serving
+                if isinstance(effect, tuple) and (refusals is not None or ConflictError in map(type, answer)):
+                    refusals = refusals or storage.refusals.Refusals()
+                    refusals.note(effect, answer)
                 if aside and bytes_moved < ASIDE_BYTES:
                     bytes_moved += _bytes_in(effect, answer)
                 step = await _step_aside(job, answer) if bytes_moved >= ASIDE_BYTES else None
