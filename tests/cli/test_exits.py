@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -193,6 +195,23 @@ def test_control_characters(recorded: Recorded) -> None:
         done = recorded.program(*arguments, code=None)
         for steering in ("\x1b", "\x07", "\x9b", "\r", "\u202e"):
             assert steering not in done.out + done.err
+
+
+@pytest.mark.parametrize("arguments", [("ls",), ("log", "tea"), ("show", "tea"), ("follow", "tea", "--first", "0")])
+def test_control_characters_in_json(recorded: Recorded, arguments: tuple[str, ...]) -> None:
+    """JSON holds stored text as it is, with escapes for all that a terminal would execute."""
+    odd = "\x1b\x7f\x80\x9b31m\u202e\u2066 ünï 🌲"
+    with recorded.store.session("tea") as session:
+        session.set_title(odd)
+        session.append({"role": "user", "content": odd})
+        session.label(session.node, odd)
+        session.commit(state={odd: odd})
+        end = session.stored().records
+    limit = ["--limit", end] if arguments[0] == "follow" else []
+    out = recorded.program(*arguments, *limit, "--json").out
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", out)
+    assert "ünï 🌲" in out
+    assert json.dumps(odd) in json.dumps([json.loads(line) for line in out.splitlines()])
 
 
 def test_light_start() -> None:

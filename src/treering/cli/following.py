@@ -16,7 +16,7 @@ from treering.cli.message import first_line, headline, role_of
 from treering.cli.names import argument_of, open_view
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, store_options
-from treering.cli.text import iso_time, local_time
+from treering.cli.text import clean_json, iso_time, local_time
 from treering.format import values
 from treering.session.verbs.following import Edit, ErasureInfo, Event, EventType, HeadMove
 from treering.session.verbs.reading import Note
@@ -60,7 +60,7 @@ def follow(
     try:
         for event in islice(events, limit):
             if as_json:
-                click.echo(to_json(event))
+                click.echo(clean_json(to_json(event)))
             else:
                 out.row(*_fields(event))
             after = event.after  # after an interrupt before this, the event is printed again, not left out

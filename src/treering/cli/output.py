@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from treering.api.encoding import stored_form
-from treering.cli.text import clean, one_line, short_id
+from treering.cli.text import clean, clean_json, one_line, short_id
 from treering.format.values import is_field_name
 
 if TYPE_CHECKING:
@@ -48,11 +48,12 @@ def id_cell(identifier: str | None, style: str = "cyan") -> Cell:
 
 
 def encode_document(document: object) -> bytes:
-    """Return a document as JSON on one line, line break included."""
+    """Return a document as JSON on one line, line break included, and without characters that a terminal executes."""
     try:
-        return msgspec.json.encode(document) + b"\n"
+        encoded = msgspec.json.encode(document)
     except UnicodeEncodeError:  # half of a surrogate pair in a name
-        return msgspec.json.encode(_tagged(document)) + b"\n"
+        encoded = msgspec.json.encode(_tagged(document))
+    return clean_json(encoded) + b"\n"
 
 
 def _tagged(value: object) -> object:

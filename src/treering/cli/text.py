@@ -10,6 +10,8 @@ from treering.ids import now_ms as current_ms
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line break, characters that change the text direction, and lone surrogates."""
+_UNPRINTABLE_IN_JSON: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Those of them that JSON may hold as they are; it can hold them in texts only."""
 _RANDOM_ID: Final = re.compile("[0-9a-f-]{17,}")
 SHORT_ID_CHARACTERS: Final = 8
 ELLIPSIS: Final = "…"
@@ -23,6 +25,17 @@ def clean(text: str) -> str:
 def _escape(match: re.Match[str]) -> str:
     number = ord(match[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def clean_json(document: bytes) -> bytes:
+    r"""Return the same JSON with these characters as `\u` escapes, so that a terminal does not execute them."""
+    if document.isascii() and b"\x7f" not in document:  # an encoder has escaped the others
+        return document
+    return _UNPRINTABLE_IN_JSON.sub(_escape_in_json, document.decode()).encode()
+
+
+def _escape_in_json(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def one_line(text: str, characters_max: int | None = None) -> str:
