@@ -314,6 +314,26 @@ def test_a_search_in_one_session_finds_no_other_of_its_name(
     assert api.get("search", params={"q": "sea", "session": "=zz"}).status_code == 404
 
 
+@pytest.mark.parametrize("gone", ["erased", "deleted", "amended"])
+def test_a_search_right_behind_another_finds_nothing_that_is_gone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gone: str
+) -> None:
+    """Whoever erases, deletes or amends a text: the next search does not show it, however fresh the index is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(searching, "FRESH_SECONDS", 3600.0)
+    store, api = treering.open(folder), client(folder, search=True)
+    hit = api.get("search?q=mountains").json()["hits"][0]
+    if gone == "deleted":
+        store.delete("trip")
+    else:
+        with store.session("trip") as session:
+            if gone == "erased":
+                session.erase(hit["node"])
+            else:
+                session.amend(hit["node"], treering.assistant("to the lake").payload)
+    assert api.get("search?q=mountains").json() == {"hits": [], "updating": False}
+
+
 async def test_a_search_does_not_wait_for_a_long_update(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers from the index as it is, and says so, while the update waits for the store."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
@@ -17,10 +17,12 @@ import msgspec
 
 from treering.api.store import Store
 from treering.format.paths import encode_id
+from treering.search import walk
 from treering.search.database import Database, explain, is_damage
 from treering.search.find import Filters, Hit, Order, check, find
 from treering.search.place import default_path
 from treering.search.update import Update, Updated, UpdateProgress
+from treering.storage.run import run
 
 if TYPE_CHECKING:
     from treering.api.async_store import AsyncStore
@@ -122,6 +124,17 @@ class Index:
                 return find(self._database, query, filters, order=order, limit=limit)
 
         return self._safely(work)
+
+    def is_current(self, hits: Iterable[Hit]) -> bool:
+        """Tell whether nothing happened since the last `update` to the sessions of hits: a conditional GET for each.
+
+        Raises:
+            UnavailableError: The store does not answer.
+        """
+        names = {encode_id(hit.session) for hit in hits}
+        known = self._safely(lambda: [self._database.session(name) for name in names])
+        seen = [(self._place.keys(each.session), each.tail) for each in known if each and each.tail is not None]
+        return len(seen) == len(names) and all(run(walk.unchanged(seen), self._place.driver))
 
     def forget(self, session: str, node: str | None = None) -> None:
         """Drop the texts of a node, or of a whole session. The bytes are removed from the file before this returns.

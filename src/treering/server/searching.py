@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Annotated, Final, Literal
 
@@ -24,7 +25,7 @@ from treering.server.route import Query
 INDEXES_MAX: Final = 16
 """Most open indexes: one for each recently searched namespace."""
 FRESH_SECONDS: Final = 5.0
-"""An index that was updated within this time is searched without an update."""
+"""An index that was updated within this time is searched without an update, unless a session that it found changed."""
 WAIT_SECONDS: Final = 1.0
 """A search waits this long for an update, and then answers from the index as it is."""
 
@@ -37,13 +38,38 @@ class Searched:
         self._update: asyncio.Task[Updated] | None = None
         self._updated: float | None = None
 
-    async def bring_up_to_date(self) -> bool:
-        """Update the index if that is due, and wait up to `WAIT_SECONDS`; False if the update is not done then."""
+    async def find(self, search: Callable[[], Sequence[Hit]]) -> tuple[Sequence[Hit], bool]:
+        """Search the index; whatever was erased before this call is not in the answer once the second value is True.
+
+        Args:
+            search: Returns what the index has.
+
+        Returns:
+            The hits, and False if an update is not done within `WAIT_SECONDS`.
+        """
+        complete = await self._bring_up_to_date()
+        hits = await asyncio.to_thread(search)
+        if complete and not await asyncio.to_thread(self.index.is_current, hits):  # an erasure or deletion is seen so
+            complete = await self._bring_up_to_date(anew=True)
+            hits = await asyncio.to_thread(search)
+        return hits, complete
+
+    async def _bring_up_to_date(self, *, anew: bool = False) -> bool:
+        """Update the index if that is due; False if the update is not done within `WAIT_SECONDS`.
+
+        Args:
+            anew: Only an update counts that begins after this call.
+        """
+        if anew and self._update is not None and not await self._is_done(self._update):
+            return False
         if self._update is None:
-            if self._updated is not None and monotonic() - self._updated < FRESH_SECONDS:
+            if not anew and self._updated is not None and monotonic() - self._updated < FRESH_SECONDS:
                 return True
             self._update = asyncio.create_task(asyncio.to_thread(self.index.update))
-        update = self._update
+        return await self._is_done(self._update)
+
+    async def _is_done(self, update: asyncio.Task[Updated]) -> bool:
+        """Wait up to `WAIT_SECONDS` for an update."""
         done, _ = await asyncio.wait([update], timeout=WAIT_SECONDS)
         if not done:
             return False
@@ -93,8 +119,7 @@ async def search(call: Call, asked: SearchQuery) -> Found:
     if key is not None:
         store, name = call.place_of(key)
     searched = call.service.searches.of(store)
-    complete = await searched.bring_up_to_date()
-    hits = await asyncio.to_thread(_found, searched.index, asked, name)
+    hits, complete = await searched.find(partial(_found, searched.index, asked, name))
     shown = [SearchHit(key=key or key_of((), hit.session), **msgspec.structs.asdict(hit)) for hit in hits]
     return Found(hits=tuple(shown), updating=not complete)
 
