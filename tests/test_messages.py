@@ -207,3 +207,24 @@ def test_every_shape_becomes_the_common_one(message: dict[str, Any], shape: str,
     assert common(message).get("content") == content
     said = {"request": "user", "response": "assistant"}.get(message.get("kind", ""))
     assert common(message).get("role") == message.get("role", message.get("Role", message.get("ROLE", said)))
+
+
+@pytest.mark.parametrize(
+    ("beside", "content", "expected"),
+    [
+        ({"refusal": "no"}, None, "no"),
+        ({"refusal": "no"}, "well", [{"type": "text", "text": "well"}, {"type": "text", "text": "no"}]),
+        ({"refusal": "no"}, [CALL], [CALL, {"type": "text", "text": "no"}]),
+        ({"audio": {"id": "a", "transcript": "yes"}}, None, "yes"),
+        ({"audio": {"id": "a", "transcript": "yes"}}, "yes", "yes"),
+        ({"refusal": None, "audio": None}, "well", "well"),
+        ({"refusal": {"odd": 1}, "audio": "odd"}, "well", "well"),
+    ],
+)
+def test_what_is_said_beside_the_content_becomes_content(
+    beside: dict[str, Any], content: object, expected: object
+) -> None:
+    """OpenAI's chat API has a refusal, and the transcript of speech, in fields of their own; it counts once."""
+    once = common({"role": "assistant", "content": content, **beside})
+    assert once["content"] == expected
+    assert common(once) == once

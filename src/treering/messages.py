@@ -25,6 +25,8 @@ PYDANTIC_AI: Final = "pydantic_ai"
 """The shape of messages of Pydantic AI: a `kind` in place of a role, and `parts` with their types in `part_kind`."""
 _PLAIN: Final = frozenset({"role", "content", "id", "name", "type", "timestamp", "tool_calls", "tool_call_id"})
 """A message with a `content` and no other fields than these has the common shape; registered shapes are not asked."""
+_SAID_BESIDE: Final = frozenset({"refusal", "audio"})
+"""Fields of OpenAI's chat API with what a model said in place of a content."""
 _FURTHER: Final = 1
 """Number of finders left in `_finders` when the usual shapes are registered."""
 _REMINDER: Final = r"(?s:<system-reminder>.*?</system-reminder>|\A\s*<system-reminder>.*)"
@@ -74,10 +76,13 @@ def find_shapes_with(usual: Callable[[], None], further: Callable[[], None]) -> 
 
 
 def common(message: Fields) -> Fields:
-    """Return a message in the common shape; a message in this or an unknown shape is returned as it is."""
+    """Return a message in the common shape; a message in this or an unknown shape is returned as it is.
+
+    What a model said beside its content becomes text of the content: a refusal, and the transcript of speech.
+    """
     shape = shape_of(message)
     if not shape:
-        return message
+        return message if _SAID_BESIDE.isdisjoint(message) else _with_all_said(message)
     known = _WITHOUT_TYPES.get(shape)
     return known(message) if known is not None else _shapes[shape].common(message)
 
@@ -99,6 +104,29 @@ def shape_of(message: Fields) -> str:
         _find_shapes(0)
         found = _asked(message)
     return found
+
+
+def called_beside(message: Fields) -> list[object]:
+    """Return the calls that a message in the common shape has beside its content, as items of `tool_calls`."""
+    calls = message.get("tool_calls")
+    single = message.get("function_call")  # the chat API before it had `tool_calls`
+    return [*(calls if isinstance(calls, list | tuple) else ())] + (
+        [{"function": single}] if isinstance(single, Mapping) else []
+    )
+
+
+def _with_all_said(message: Fields) -> Fields:
+    content, speech = message.get("content"), _fields(message.get("audio"))
+    said = [text for text in (message.get("refusal"), speech.get("transcript")) if isinstance(text, str) and text]
+    said = [text for text in said if text != content]
+    if not said or "role" not in message:
+        return message
+    before = content if isinstance(content, list) else [] if content is None or content == "" else [content]
+    blocks = [{"type": "text", "text": part} if isinstance(part, str) else part for part in [*before, *said]]
+    left = {name: value for name, value in message.items() if name != "refusal"}
+    if speech:
+        left["audio"] = {name: value for name, value in speech.items() if name != "transcript"}
+    return {**left, "content": said[0] if blocks == [{"type": "text", "text": said[0]}] else blocks}
 
 
 def _asked(message: Fields) -> str:

@@ -180,6 +180,8 @@ PAYLOADS: list[tuple[Any, list[Any]]] = [
     ("hi", [Text("hi")]),
     ({"role": "user", "content": "hi"}, [Text("hi")]),
     ({"role": "assistant", "content": None}, []),
+    ({"role": "assistant", "content": None, "refusal": "no"}, [Text("no")]),
+    ({"role": "assistant", "content": None, "audio": {"transcript": "yes"}}, [Text("yes")]),
     ({"role": "assistant", "content": [{"type": "thinking", "thinking": "a", "signature": "s"}]}, [Thinking("a", "s")]),
     ({"role": "assistant", "content": "x", "reasoning_content": "why"}, [Thinking("why"), Text("x")]),
     ({"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}}]},

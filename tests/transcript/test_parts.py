@@ -94,6 +94,12 @@ from treering.transcript.parts import parts_of
         ),
         ({"Role": "user", "Content": "hello", "ToolCalls": None}, [("text", "", "hello")]),
         ({"summary": "long ago"}, [("text", "", "long ago")]),
+        ({"role": "assistant", "content": None, "refusal": "no"}, [("text", "", "no")]),
+        ({"role": "assistant", "content": None, "audio": {"transcript": "yes"}}, [("text", "", "yes")]),
+        (
+            {"role": "assistant", "function_call": {"name": "ls", "arguments": "{}"}, "refusal": None},
+            [("call", "ls", "{}")],
+        ),
         ({"role": "user", "content": [{"type": "new", "x": 1}]}, [("data", "new", '{"type":"new","x":1}')]),
         ({"anything": [1]}, [("data", "", '{"anything":[1]}')]),
         ([1, 2], [("data", "", "[1,2]")]),

@@ -13,7 +13,7 @@ from treering.calls import CALLS, RESULT_ROLES, RESULTS
 from treering.errors import TreeringError
 from treering.format import values
 from treering.format.erasure import Erased
-from treering.messages import common
+from treering.messages import called_beside, common
 
 
 class Part(NamedTuple):
@@ -57,7 +57,7 @@ def _parts(message: Mapping[object, object]) -> Iterator[Part]:
     elif "command" in message and "output" in message:  # a shell command that the user ran
         yield Part("call", "shell", text_of(message["command"]))
         yield Part("result", "", text_of(message["output"]))
-    elif "content" in message or "tool_calls" in message:
+    elif "content" in message or called_beside(message):
         yield from _content_parts(message)
     else:
         yield Part("data", "", _json(message))
@@ -71,8 +71,7 @@ def _content_parts(message: Mapping[object, object]) -> Iterator[Part]:
     for block in blocks:
         for part in _block_parts(block):
             yield part._replace(kind="result", title=name) if result and part.kind == "text" else part
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list | tuple) else ():
+    for call in called_beside(message):
         yield from _block_parts({"type": "tool_call", **call} if isinstance(call, Mapping) else call)
 
 

@@ -70,6 +70,7 @@ function messageParts(message) {
   const reasoning = message.reasoning_content ?? message.reasoning;
   if (typeof reasoning === "string" && reasoning) found.unshift({ kind: "thinking", text: reasoning });
   if (typeof message.refusal === "string" && message.refusal) found.push({ kind: "text", text: message.refusal });
+  if (isFields(message.audio) && textIn(message.audio.transcript)) found.push({ kind: "text", text: textIn(message.audio.transcript) });
   for (const call of listed(message.tool_calls)) found.push(...blockParts(isFields(call) ? { ...call, type: "tool_call" } : call));
   if (isFields(message.function_call)) found.push(callPart(message.function_call));
   if (!RESULT_ROLES.includes(textIn(message.role)) || found.some((part) => part.kind === "result")) return found;

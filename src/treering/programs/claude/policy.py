@@ -26,6 +26,7 @@ from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Recorded, Seen, Sent, register_policy, register_view
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
+from treering.messages import common
 from treering.programs.claude.kept import kept_by
 from treering.programs.claude.sent import sent
 from treering.programs.common.blocks import Block, blocks_of, role_of, text_of
@@ -38,7 +39,7 @@ CUSTOM: Final = "claude.custom_message@1"
 _OF_OTHERS: Final = frozenset(
     {
         "toolCall", "tool_call", "function_call", "function", "toolResult", "function_call_output", "input_text",
-        "output_text", "reasoning",
+        "output_text", "reasoning", "refusal",
     }
 )  # fmt: skip
 """Types of blocks that only other APIs and programs have."""
@@ -106,7 +107,8 @@ def in_claude(message: Fields) -> Fields:
 
 def _is_claude(message: Fields) -> bool:
     content = message.get("content")
-    foreign = not {"tool_calls", "tool_call_id", "parts", "contents"}.isdisjoint(message)
+    foreign = not {"tool_calls", "tool_call_id", "parts", "contents", "function_call"}.isdisjoint(message)
+    foreign = foreign or common(message) is not message
     if message.get("role") not in ("user", "assistant", None) or foreign:
         return False
     return isinstance(content, str) or (isinstance(content, list) and all(map(_is_block, content)))

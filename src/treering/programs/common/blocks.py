@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from treering.calls import CALLS, RESULTS
 from treering.format import values
 from treering.format.values import Fields, fields_of
-from treering.messages import common
+from treering.messages import called_beside, common
 
 _ROLES: Final = {
     "ai": "assistant",
@@ -28,7 +28,7 @@ _ROLES: Final = {
     "tool": "tool",
     "toolResult": "tool",
 }
-_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
 _THINKING: Final = frozenset({"thinking", "reasoning"})
 
 
@@ -65,9 +65,8 @@ def blocks_of(message: Fields) -> list[Block]:
     parts = content if isinstance(content, list) else [] if content is None else [content]
     if _ROLES.get(text_of(message.get("role"))) == "tool" and not any(map(is_result, parts)):
         return [_result(message)]
-    calls = message.get("tool_calls")
     blocks = [block for part in parts if part is not None for block in _blocks(part)]
-    return blocks + [_call(fields_of(call)) for call in (calls if isinstance(calls, list) else [])]
+    return blocks + [_call(fields_of(call)) for call in called_beside(message)]
 
 
 def is_result(part: object) -> bool:
@@ -99,7 +98,7 @@ def _blocks(part: object) -> Iterator[Block]:
     if not fields or not isinstance(kind, str):
         yield Block("text", text_of(part))
     elif kind in _TEXTS:
-        yield Block("text", text_of(fields.get("text")))
+        yield Block("text", text_of(fields.get("text", fields.get("refusal"))))
     elif kind in _THINKING:
         signature = text_of(fields.get("thinkingSignature", fields.get("signature")))
         yield Block("thinking", text_of(fields.get("thinking", fields.get("text"))), signature=signature)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Seen, register_policy, register_view
 from treering.format.values import Fields, fields_of
-from treering.messages import shape_of
+from treering.messages import common, shape_of
 from treering.programs.common.blocks import Block, blocks_of, role_of, said, text_of
 
 MESSAGE: Final = "evva.message@1"
@@ -98,8 +98,10 @@ def _read_block(fields: Fields) -> Fields:
 
 def _is_foreign(fields: Fields, message: Fields) -> bool:
     """Tell whether a message has another program's format: it has parts, or fields of APIs for calls."""
-    named_so = fields.keys().isdisjoint(("tool_calls", "tool_call_id", "toolCallId"))
-    return not isinstance(message["Content"], str) or not named_so or shape_of(fields) not in ("", "evva")
+    named_so = fields.keys().isdisjoint(("tool_calls", "tool_call_id", "toolCallId", "function_call"))
+    if not isinstance(message["Content"], str) or not named_so:
+        return True
+    return shape_of(fields) != "evva" and common(fields) is not fields
 
 
 def _made(fields: Fields) -> Fields:

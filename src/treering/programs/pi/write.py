@@ -10,7 +10,7 @@ import msgspec
 from treering.api.view import View
 from treering.calls import CALLS
 from treering.format.values import Fields, fields_of
-from treering.messages import common, listed, shape_of
+from treering.messages import called_beside, common, shape_of
 from treering.programs.common.blocks import is_result, linked, text_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.target import Composed, LeftOut
@@ -40,8 +40,9 @@ _ROLES: Final = {
     "model": "assistant",
     "tool": "toolResult",
 }
-_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
 _THINKING: Final = frozenset({"thinking", "reasoning"})
+_CALLED: Final = frozenset({"tool_calls", "function_call"})
 _SAID: Final = frozenset({"label", "title", "usage", "extension"})
 """Notes that pi's format can hold."""
 
@@ -149,7 +150,7 @@ def _known(message: Fields) -> Fields:
     elif shape_of(message):
         stopped = {}
     else:
-        return message
+        return {**common(message)}
     known, spent = common(message), usage_in(message)
     model = {name: known[name] for name in ("model", "provider") if isinstance(known.get(name), str)}
     return {"role": known.get("role"), "content": known.get("content"), **model, **stopped} | (
@@ -169,7 +170,8 @@ def _result(message: Fields) -> Fields:
 
 
 def _answer(message: Fields, settings: Mapping[str, object]) -> Fields:
-    content = [*_blocks(message.get("content")), *map(_call, listed(message.pop("tool_calls", None)))]
+    content = [*_blocks(message.get("content")), *map(_call, called_beside(message))]
+    message = {name: value for name, value in message.items() if name not in _CALLED}
     calls = any(isinstance(block, dict) and block.get("type") == "toolCall" for block in content)
     made = {
         "api": "unknown",
@@ -194,7 +196,7 @@ def _block(part: Any) -> object:
         return {"type": "text", "text": text_of(part)}
     kind = text_of(part.get("type"))
     if kind in _TEXTS:
-        return {**part, "type": "text"}
+        return {**part, "type": "text"} if kind != "refusal" else {"type": "text", "text": part.get("refusal", "")}
     if kind in _THINKING and "thinkingSignature" not in part:
         signed = {"thinkingSignature": part["signature"]} if part.get("signature") else {}
         return {"type": "thinking", "thinking": part.get("thinking", part.get("text", "")), **signed}
