@@ -35,7 +35,7 @@ from treering.programs.common.lines import decode
 from treering.programs.common.named_uuid import named_uuid
 from treering.programs.common.reader import text_of
 from treering.programs.common.source_record import record_bytes
-from treering.programs.common.stored import is_circular, let_index_go, stored_drafts
+from treering.programs.common.stored import is_circular, let_index_go, stored_drafts, title_of_creation
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.times import write_time
 from treering.programs.formats import find_format
@@ -130,6 +130,7 @@ class _Composer:
         self._claude = True
         """Whether records may be entries of Claude Code: the session was not imported from another program."""
         self._session = uuid_of(view.info.id)
+        self._titled = False
         self._forked_from = ""
         self._before = b""
         self._entries = _Entries()
@@ -158,6 +159,8 @@ class _Composer:
         self._amended = {draft.target: draft.payload for draft in edits if draft.kind == "amend"}
         for stored in stored_drafts(self._view, NAME):
             self._take(stored.draft)
+        if not self._titled and (title := title_of_creation(self._view.info)) is not None:
+            self._take_note(title)
         for entry in self._later:
             self._write(entry)
         if not self._entries.names:  # a file without an entry is no session file
@@ -181,6 +184,7 @@ class _Composer:
     # imported records
 
     def _take(self, draft: Draft) -> None:
+        self._titled = self._titled or (draft.type == "note" and draft.kind == "title")
         if draft.type == "note" and draft.kind == "import":
             self._open(draft)
         elif draft.type == "edit":

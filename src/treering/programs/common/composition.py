@@ -28,7 +28,7 @@ from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.reader import text_of
 from treering.programs.common.rules import Rules
 from treering.programs.common.source_record import numbered_record, object_in, own_id, record_bytes
-from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts
+from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts, title_of_creation
 from treering.programs.common.target import NOT_WRITTEN, UNTOLD, Composed, LeftOut, LineExporter
 from treering.programs.formats import Format, find_format
 from treering.session.verbs.extending import EXPORTED
@@ -111,6 +111,8 @@ class _Composer:
         """By note that an export wrote and an import read: its parent in the file; `_NOWHERE` if there are several."""
         self._first: dict[str, str] = {}
         """By node that is written as several entries: the first of these entries."""
+        self._titled = target.TITLED
+        """Whether the file says the title."""
         self._settings = InForce(view)
         self._newest: str | None = None
         """The node taken last."""
@@ -234,6 +236,7 @@ class _Composer:
     def _take(self, stored: Stored) -> None:
         draft = stored.draft
         self._newest = draft.id if draft.type == "node" else self._newest
+        self._titled = self._titled or (draft.type == "note" and draft.kind == "title")
         if draft.type == "edit":
             self._take_edit(draft)
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft) and not self._is_mended:
@@ -401,6 +404,8 @@ class _Composer:
     def _close(self) -> None:
         """Write the notes below the session's head, and make the head's node the leaf."""
         node = self._view.node
+        if not self._titled and self._old is None and (title := title_of_creation(self._view.info)) is not None:
+            self._take_own(title)
         for draft in self._later:
             below = self._last if self._stands_at(node) else node
             self._write(msgspec.structs.replace(draft, source=None), below)

@@ -17,7 +17,7 @@ from treering.format import values
 from treering.format.erasure import NOTE, Erased, is_erased
 from treering.format.record import Record, decode_record, read_brief, skeleton_of_record
 from treering.format.values import Fields, fields_of
-from treering.ids import time_of
+from treering.ids import new_id, time_of
 from treering.programs.common.usage import is_copied
 from treering.session.payload import decode_payload, decode_source
 from treering.session.reader import Readable
@@ -55,6 +55,15 @@ def header_in(records: Iterable[Stored]) -> Draft | None:
     """Return the newest header of the imported file, since programs rewrite headers; None if there is none."""
     notes = (each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import")
     return next(iter(deque(notes, maxlen=1)), None)
+
+
+def title_of_creation(info: SessionInfo) -> Draft | None:
+    """Return the note that would say the title of a session again; None if it has no title.
+
+    Only its card has a title that was given when the session was created: no record of it says the title.
+    """
+    brief: dict[str, object] = {"title": info.title}
+    return Draft(type="note", kind="title", id=new_id(), brief=brief, time_ms=info.created_ms) if info.title else None
 
 
 def stored_drafts(

@@ -77,6 +77,8 @@ class LineExporter(Protocol):
     """The version in the header of new files."""
     SENDS_EMPTY: bool
     """Whether summaries without text are sent to the model."""
+    TITLED: bool
+    """Whether the program has the title of a session in another place than its entries."""
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return the header of a new file: for a session made in Treering, or for a fork of an imported session.

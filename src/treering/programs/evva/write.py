@@ -52,6 +52,7 @@ from treering.transcript.node import MESSAGES, Draft
 
 _PERSISTED: Final = MESSAGES | {"branch_summary", "compaction", "model_change", "usage"}
 """Kinds that are part of the document, as a message or in a counter."""
+_NO_WORD: Final = "evva has no such record"
 _NUMBERS: Final = {
     "input": "InputTokens",
     "output": "OutputTokens",
@@ -79,7 +80,7 @@ def compose(view: View) -> Composed:
         model = _model(context, header, since)
         document = _document(view.info, header, model, messages, _counted(view, since, header))
         data = _written(document, parts)
-    left_out = [*_left(records, context), *_images(context, drafts)]
+    left_out = [*_left(view.info, records, context), *_images(context, drafts)]
     return Composed(data=[data], entry_ids=None, labels=None, left_out=left_out, messages=messages)
 
 
@@ -270,16 +271,18 @@ def _written(document: Fields, parts: Sequence[bytes]) -> bytes:
     return put_together(text, at, gaps_of(len(parts)), parts)
 
 
-def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
-    """Return the records of the session that are not in the document."""
+def _left(info: SessionInfo, records: Sequence[Stored], context: Context) -> list[LeftOut]:
+    """Return the records of the session that are not in the document, and its title."""
     shown = set(context.nodes)
     left: Counter[tuple[str, str]] = Counter()
+    titled = any(each.draft.kind == "title" for each in records)
+    left["title", _NO_WORD] += bool(info.title) and not titled
     for draft in (each.draft for each in records):
         if draft.type == "node" and draft.kind in MESSAGES and draft.id not in shown:
             left[draft.kind, "not in the context, and evva keeps no history"] += 1
         elif draft.kind not in _PERSISTED | UNTOLD:
-            left[draft.kind, "evva has no such record"] += 1
-    return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]
+            left[draft.kind, _NO_WORD] += 1
+    return [LeftOut(kind, count, reason) for (kind, reason), count in left.items() if count]
 
 
 def _images(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:

@@ -44,6 +44,7 @@ class _Kit:
     FORMAT = NAME
     VERSION = VERSION
     SENDS_EMPTY = False
+    TITLED = False
 
     def __init__(self) -> None:
         self._unsent: set[tuple[str | None, str]] = set()

@@ -60,6 +60,7 @@ class _Omp:
     FORMAT = FORMAT
     VERSION = VERSION
     SENDS_EMPTY = False
+    TITLED = True
 
     def __init__(self) -> None:
         self.parts: dict[str, bytes] = {}

@@ -73,6 +73,7 @@ class _Operator:
     FORMAT = NAME
     VERSION = VERSION
     SENDS_EMPTY = True
+    TITLED = False
 
     def __init__(self) -> None:
         self._lone: set[str | None] = set()

@@ -58,6 +58,7 @@ class _Pi:
     FORMAT = FORMAT
     VERSION = VERSION
     SENDS_EMPTY = False
+    TITLED = False
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; the header of a fork names its parent, as in pi."""
