@@ -1,8 +1,8 @@
-"""A driver to derive from for tests that stand between a store and its protocols."""
+"""Drivers for tests that stand between a store and its protocols, to derive from or to use as they are."""
 
 from __future__ import annotations
 
-from treering.storage.requests import Answer, Batch
+from treering.storage.requests import Answer, Batch, Hold
 from treering.storage.wrapper import DriverWrapper
 
 
@@ -16,3 +16,11 @@ class PassingDriver(DriverWrapper):
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run a batch the same way."""
         return self.execute(batch)
+
+
+class Unheld(PassingDriver):
+    """A driver without locks, as buckets have none."""
+
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
+        """Lock nothing."""
+        return None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.budgets.texts import texts
+from tests.drivers import Unheld
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend
 from tests.session.faults import Meeting, Unreliable, recorded, says, tail_write
 
@@ -13,6 +14,7 @@ from treering.api.store import Store
 from treering.session import upkeep
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Get
 from treering.store.place import Place
 
 LONG = texts(400, 3000)
@@ -165,15 +167,64 @@ def test_an_open_handle_goes_on_upon_a_tail_that_was_dropped(backend: Backend, *
     kill(session)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+def test_an_append_without_an_answer_does_not_stop_who_is_next(fault: Fault, *, shared: bool) -> None:
+    """A close finds out whether it is recorded; if not, it never will be. The closed handle shows what is."""
+    place = Unreliable()
+    session = place.store.session("s", shared=shared)
+    session.append("one")
+    place.fails(fault, lambda: session.append("two"))
+    session.close()
+    there = ["one", "two"] if fault is Fault.AFTER else ["one"]
+    assert (says(session), says(place.sound.view("s"))) == (there, there)
+    session.close()
+    with place.sound.session("s") as other:
+        place.settle()
+        other.append("next")
+    assert recorded(place.sound.view("s")) == [*there, "next"]
+    assert place.sound.verify("s") == []
+
+
+def test_a_close_behind_another_writer_is_a_close() -> None:
+    """The append is not recorded, and the other writer's record stays."""
+    place = Unreliable()
+    session = place.store.session("s")
+    session.append("one")
+    place.fails(Fault.LATE, lambda: session.append("two"))
+    Store(Place(Unheld(place.memory))).session("s").append("other")
+    session.close()
+    place.settle()
+    assert recorded(place.sound.view("s")) == ["one", "other"]
+
+
+@pytest.mark.parametrize("purged", [False, True])
+def test_a_close_behind_a_deletion_is_a_close(*, purged: bool) -> None:
+    """Nobody asks for the append any more."""
+    place = Unreliable()
+    session = place.store.session("s")
+    session.append("one")
+    place.fails(Fault.LATE, lambda: session.append("two"))
+    others = Store(Place(Unheld(place.memory)))
+    others.delete("s")
+    if purged:
+        others.purge("s")
+    session.close()
+    place.settle()
+    assert "s" not in place.memory.snapshot()
+
+
 def test_an_append_in_doubt_is_not_given_up_by_a_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dropping would refuse it for good; so the tail stays, and the append may still arrive."""
+    """If the close cannot find out, dropping would refuse it for good; so the tail stays, and it may still arrive."""
     monkeypatch.setattr(upkeep, "SEALED_BYTES_DROP", 1)
     place = Unreliable()
     session = place.store.session("s")
     session.append("one")
     session.seal()
     place.fails(Fault.LATE, lambda: session.commit([], state={"n": 1}))
+    place.plan.arm(Fault.BEFORE, lambda request: isinstance(request, Get))
     session.close()
+    assert not place.plan.pending
     place.settle()
     assert place.sound.view("s").state == {"n": 1}
 

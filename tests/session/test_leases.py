@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.drivers import PassingDriver
+from tests.drivers import PassingDriver, Unheld
 from tests.servers import S3Server
 from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
 from tests.session.faults import Unreliable
@@ -37,15 +37,8 @@ from treering.errors import (
 from treering.format.register import TailHeader, decode_tail
 from treering.journal.lease import SEEN_MAX, FailureDetector
 from treering.storage.faulty import Fault
-from treering.storage.requests import Answer, Batch, Driver, Hold, Put
+from treering.storage.requests import Answer, Batch, Driver, Put
 from treering.store.place import Place
-
-
-class Unheld(PassingDriver):
-    """A driver without locks, as buckets have none."""
-
-    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
-        return None
 
 
 class Time:

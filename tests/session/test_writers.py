@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.drivers import PassingDriver
+from tests.drivers import Unheld
 from tests.session.backends import Backend, kill, memory_backend, texts
 from tests.session.faults import Meeting, Unreliable
 
@@ -26,19 +26,9 @@ from treering.errors import (
 from treering.session.recording import Recording
 from treering.session.writer import Writer
 from treering.storage.faulty import Fault
-from treering.storage.requests import Answer, Batch, Found, Get, Hold, Put, Request, Steps, Written
+from treering.storage.requests import Answer, Batch, Found, Get, Put, Request, Steps, Written
 from treering.store.place import Place
 from treering.testing.conformance import ask
-
-
-class Unheld(PassingDriver):
-    """A driver that cannot hold a session, like S3."""
-
-    def execute(self, batch: Batch) -> tuple[Answer, ...]:
-        return self.inner.execute(batch)
-
-    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
-        return None
 
 
 class Shaky(Unheld):

@@ -743,6 +743,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         seed=163,
     ),
     Rule(
+        "settle-last",
+        "A writer determines the outcome of its last append before it goes.",
+        without(),
+        SESSION,
+        test="tests/session/test_closing.py",
+    ),
+    Rule(
         "late-move",
         "When an append that moves its handle turns out later to have succeeded, the handle moves to the node and the "
         "checkpoint of its plan, unless `refresh-is-newer` says otherwise.",

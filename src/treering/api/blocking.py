@@ -198,7 +198,8 @@ class BlockingWriting(BlockingSession[Writer]):
     def close(self) -> None:
         """Record buffered messages, write `latest` so that it covers everything, and unlock the session.
 
-        The handle cannot be used afterwards. Streams that it did not end stay open, as failed.
+        The handle cannot be used afterwards. Streams that it did not end stay open, as failed. An append without an
+        answer is recorded or never will be, unless the store does not answer now either.
         """
         try:
             for answer in () if self._closed else tuple(self._answers):

@@ -10,7 +10,14 @@ from msgspec import UnsetType
 from treering._late import Kind
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
-from treering.errors import FormatVersionError, NotFoundError, SessionDeletedError, TreeringError
+from treering.errors import (
+    ConflictError,
+    FormatVersionError,
+    NotFoundError,
+    SessionDeletedError,
+    TreeringError,
+    UnavailableError,
+)
 from treering.format.paths import SessionKeys
 from treering.format.register import Card
 from treering.ids import new_nonce
@@ -198,7 +205,9 @@ class Writer:
         return self.replica.exists
 
     def close(self) -> Steps[None]:
-        """Write `latest` so that it covers everything and the next resume has nothing to replay."""
+        """Settle the last append, and write `latest` so that the next resume has nothing to replay."""
+        if self.appender.pending is not None:
+            yield from self._settle_last()  # rule: settle-last
         if self.appender.count == 0 or not self.replica.exists or self.replica.met or self.replica.stopped is not None:
             return
         try:
@@ -212,6 +221,16 @@ class Writer:
                 yield from self.upkeep.drop_sealed()
         except (SessionDeletedError, FormatVersionError):
             return  # the records are safe; only a later version may cover a critical record of that version
+
+    def _settle_last(self) -> Steps[None]:
+        """Find out the outcome of the last append, which had no answer: if it arrived later, it would stop who is next.
+
+        An error here says nothing new: the caller was told that the outcome is unknown.
+        """
+        try:
+            yield from self.appender.settle()
+        except (UnavailableError, ConflictError, NotFoundError):
+            return
 
     def save(self) -> None:
         """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.replica`."""
