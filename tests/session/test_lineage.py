@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.session.backends import KINDS, Backend, backend_of, kill, texts
+from tests.session.faults import Meeting, tail_write
 
 import treering
 from treering.api.session import Session
+from treering.api.store import Store
 from treering.api.view import View
+from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 
 def turns(session: Session, count: int, *, first: int = 0) -> None:
@@ -214,6 +218,25 @@ def test_a_subagent_is_a_linked_session(backend: Backend) -> None:
         assert note.target == session.path()[1]
     (row,) = [row for row in backend.store().sessions().rows if row.id == "child"]
     assert (row.parent_session, row.parent_node, row.task) == ("s", note.target, "look around")
+
+
+def test_a_subagent_that_another_parent_makes_at_the_same_moment_is_not_ours() -> None:
+    """The name is taken, though it was free before the link was recorded; nothing of the other subagent is touched."""
+    memory = MemoryDriver()
+    meeting, others = Meeting(memory), Store(Place(memory))
+    session, parent = Store(Place(meeting)).session("s"), others.session("other")
+    parent.append("plan")
+
+    def first() -> None:
+        with others.spawn(parent, "child", task="theirs") as child:
+            child.append("their step")
+
+    meeting.before(tail_write, first)
+    with pytest.raises(treering.ConflictError) as told:
+        Store(Place(meeting)).spawn(session, "child", task="ours")
+    assert told.value.kind == treering.Kind.EXISTS
+    with others.session("child") as child:  # it is not locked
+        assert (texts(child.context), child.info.parent_session, child.info.task) == (["their step"], "other", "theirs")
 
 
 # copies

@@ -135,7 +135,8 @@ class AsyncStore(AwaitingStore):
             task: The subagent's task; shown in lists.
 
         Raises:
-            ConflictError: A session of that name exists.
+            ConflictError: A session of that name exists. If another process made it at the same moment, the parent
+                keeps a link to it.
         """
         return self._opening(AsyncSession, self._body.spawn(parent, session, task=task))
 

@@ -133,7 +133,8 @@ class Store(BlockingStore):
             task: The subagent's task; shown in lists.
 
         Raises:
-            ConflictError: A session of that name exists.
+            ConflictError: A session of that name exists. If another process made it at the same moment, the parent
+                keeps a link to it.
         """
         return Session(self._run(self._body.spawn(parent, session, task=task)))
 

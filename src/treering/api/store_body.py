@@ -21,7 +21,7 @@ from treering.session.reader import Reader
 from treering.session.snapshot import DEFAULT_POLICY
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
-from treering.store.place import Opened, Opening, Place, loaded_card, wanted_by
+from treering.store.place import Opened, Opening, Place, loaded_card, release, wanted_by
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
@@ -153,11 +153,17 @@ class StoreBody:
             task: The subagent's task; shown in lists.
 
         Raises:
-            ConflictError: A session of that name exists.
+            ConflictError: A session of that name exists. If another process made it at the same moment, the parent
+                keeps a link to it.
         """
-        yield from journal.life.require_free(self._place.keys(session))
+        keys = self._place.keys(session)
+        yield from journal.life.require_free(keys)
         card = yield storage.effects.Perform(lambda: parent.perform(verbs.forking.link_child, session, task))
-        return (yield from self._place.open(Opening(session, card, Options())))
+        opened = yield from self._place.open(Opening(session, card, Options()))
+        if not opened.reader.creation.is_new:  # another process was first while the link was recorded
+            release(opened.holds)
+            raise journal.life.taken(keys)
+        return opened
 
     def delete(self, session: str, *, missing_ok: bool = False) -> Job[None]:
         """Delete a session with all its contents; its name can be reused.

@@ -103,10 +103,10 @@ def create(
         return View(keys, latest, outcome.version, tail, seen.tail_version, in_place=False)
     view = yield from _resume_created(keys)
     if view is None:
-        raise _exists(keys)
+        raise taken(keys)
     if view.life != life:
         yield from marker.drop(keys, card, view.latest.card)
-        raise _exists(keys)
+        raise taken(keys)
     return view
 
 
@@ -137,7 +137,7 @@ def free_name(keys: SessionKeys, *, nonce: str, absent: bool = False) -> Steps[R
                 yield from _empty_folder(keys.folder(finished))
                 yield from marker.drop_buried(keys, seen.card)
         if not (seen.absent or seen.dead):  # rule: create-if-free
-            raise _exists(keys)
+            raise taken(keys)
         if ABSENT not in seen.versions:  # rule: stones-first
             return seen
         tombstones = yield from _put_tombstones(seen, nonce)
@@ -170,7 +170,7 @@ def require_free(keys: SessionKeys) -> Steps[None]:
     """
     seen = yield from look(keys)
     if not (seen.absent or seen.dead):
-        raise _exists(keys)
+        raise taken(keys)
 
 
 def _resume_created(keys: SessionKeys) -> Steps[View | None]:
@@ -180,7 +180,8 @@ def _resume_created(keys: SessionKeys) -> Steps[View | None]:
         return None  # created by another process and deleted again since
 
 
-def _exists(keys: SessionKeys) -> ConflictError:
+def taken(keys: SessionKeys) -> ConflictError:
+    """The error for a name that is not free."""
     return ConflictError(
         f"session {keys.session!r} exists, or was created by another process at this moment",
         kind=Kind.EXISTS,
