@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -335,6 +336,40 @@ def test_handles_of_a_deleted_life_are_told(backend: Backend) -> None:
         assert contents(session) == ["new", "newer"]
     shared.close()
     assert texts(backend.store().view("s").context) == ["new", "newer"]
+
+
+PURGED: dict[str, Callable[[Session], object]] = {
+    "append": lambda session: session.append("ghost"),
+    "commit": lambda session: session.commit(state={"a": 1}),
+    "branch": lambda session: session.branch("side", node=None),
+    "refresh": lambda session: session.refresh(),
+    "claim": lambda session: session.claim(ttl=5),
+    "optimize": lambda session: session.optimize(),
+    "erase": lambda session: session.erase(session.path()[0]),
+    "fork": lambda session: session.fork("copy"),
+    "lines": lambda session: list(session.lines()),
+}
+
+
+@pytest.mark.parametrize("settles", [False, True])
+@pytest.mark.parametrize("verb", PURGED)
+def test_handles_of_a_purged_session_are_told_that_it_was_deleted(verb: str, *, settles: bool) -> None:
+    """Nothing in the store says so any more, but a handle knows that there was a session."""
+    place = Unreliable()
+    others = Store(Place(Unheld(place.memory)))
+    session = place.store.session("s")
+    session.append("one")
+    view = others.view("s")
+    if settles:
+        place.fails(Fault.BEFORE, lambda: session.append("two"))
+    others.delete("s")
+    others.purge("s")
+    with pytest.raises(SessionDeletedError):
+        PURGED[verb](session)
+    with pytest.raises(SessionDeletedError):
+        view.refresh()
+    session.close()
+    assert not [key for key in place.memory.snapshot() if key.startswith(("latest/", "sessions/"))]
 
 
 def test_a_name_can_be_used_again_and_again(backend: Backend) -> None:

@@ -34,7 +34,7 @@ from treering.format.record import Record, decode_record, encode_checked
 from treering.format.register import Tail, TailHeader
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.register import Attempts, Lost, Swapped, TailRegister, extend, swap_all
-from treering.journal.resume import resume
+from treering.journal.resume import resume_life
 from treering.journal.view import Lines, View
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Steps
@@ -144,8 +144,7 @@ def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = F
     """
     attempts = Attempts(view.keys.tail)
     while attempts.another():
-        now = yield from resume(view.keys)
-        now.require_same_life(view.life)
+        now = yield from resume_life(view.keys, view.life)
         there = yield from journal.rows.record_at(now, view.end)  # rule: read-back-by-position
         found = "" if there is None else decode_record(there, key=view.keys.tail).by
         if found == by:  # rule: read-back

@@ -42,7 +42,7 @@ from treering.journal.limits import ERASED_MAX
 from treering.journal.merge import delete_segments
 from treering.journal.read import Segment, Survey, content_of, read_lines, require_positions, survey
 from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister
-from treering.journal.resume import resume
+from treering.journal.resume import resume_life
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Delete, Deleted, Found, Get, Put, Steps, Written
@@ -108,8 +108,7 @@ def heal(keys: SessionKeys, life: str, bury: Bury, *, unique: Callable[[], str])
     """
     attempts = Attempts(keys.latest)
     while attempts.another():
-        view = yield from resume(keys)
-        view.require_same_life(life)
+        view = yield from resume_life(keys, life)
         if not view.torn:
             return view
         buried = bury(view.latest, view.burials)  # rule: heal-whole

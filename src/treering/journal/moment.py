@@ -35,7 +35,7 @@ from treering.errors import CorruptError, NotFoundError
 from treering.format.record import mark_behind
 from treering.journal.read import GAPS_PROVE, Segment, list_segments, segment_lines
 from treering.journal.register import Attempts
-from treering.journal.resume import APART, REMEDY, resume
+from treering.journal.resume import APART, REMEDY, resume_life
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.storage.requests import Steps
@@ -66,8 +66,7 @@ def require_one_moment(view: View) -> Steps[None]:
             raise CorruptError(
                 wrong, kind=Kind.MOMENT, key=view.keys.segments(life), remedy=f"reading goes on; {REMEDY}"
             )
-        view = yield from resume(view.keys)
-        view.require_same_life(life)
+        view = yield from resume_life(view.keys, life)
 
 
 def contradiction(view: View, listed: Sequence[Segment]) -> Steps[str]:

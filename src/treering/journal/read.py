@@ -36,7 +36,7 @@ from treering.format.segment import (
 )
 from treering.format.skeletons import Skeletons
 from treering.journal.register import Attempts, TailRegister
-from treering.journal.resume import resume
+from treering.journal.resume import resume, resume_life
 from treering.journal.view import deleted
 from treering.kinds import Kind
 from treering.storage.requests import Entry, Found, Get, Steps, Version
@@ -129,7 +129,7 @@ def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
     """
     attempts = Attempts(keys.tail)
     while attempts.another():
-        tail, version = yield from _tail(keys)
+        tail, version = yield from _tail(keys, life)
         if life and tail.header.life != life:  # rule: look-at-same-life
             raise deleted(keys)
         listed = yield from list_segments(keys, tail.header.life)
@@ -146,11 +146,12 @@ def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
             )
 
 
-def _tail(keys: SessionKeys) -> Steps[tuple[Tail, Version]]:
+def _tail(keys: SessionKeys, life: str) -> Steps[tuple[Tail, Version]]:
     seen = yield from TailRegister(keys).read()
     if seen.value is not None and not seen.value.header.dead:
         return seen.value, seen.version
-    view = yield from resume(keys)  # deleted, never created, or a life without an append so far
+    # deleted, never created, or a life without an append so far
+    view = yield from (resume_life(keys, life) if life else resume(keys))
     return view.tail, view.tail_version
 
 

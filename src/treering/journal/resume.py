@@ -175,3 +175,19 @@ def resume(keys: SessionKeys) -> Steps[View]:
         if looks == seen.proven_by:  # rule: misfit-twice
             key = keys.latest if seen.latest is None else keys.tail
             raise CorruptError(seen.misfit, kind=Kind.REGISTERS, key=key, remedy=REMEDY)
+
+
+def resume_life(keys: SessionKeys, life: str) -> Steps[View]:
+    """Read both registers of a session again that had this life; see `resume`.
+
+    Raises:
+        SessionDeletedError: It was deleted since, and perhaps purged, or created again.
+    """
+    try:
+        view = yield from resume(keys)
+    except NotFoundError as error:
+        if error.kind != Kind.SESSION:
+            raise
+        raise deleted(keys) from error  # a purge leaves nothing that says so
+    view.require_same_life(life)
+    return view

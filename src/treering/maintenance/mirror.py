@@ -33,7 +33,7 @@ from treering.journal.life import free_name
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, segment_content
 from treering.journal.register import Attempts, LatestRegister, Swapped
-from treering.journal.resume import Registers, look, resume
+from treering.journal.resume import Registers, look, resume_life
 from treering.journal.rows import record_at
 from treering.journal.stream import ChunkRegister
 from treering.journal.view import View
@@ -150,8 +150,7 @@ class Mirror:
                 wanted = yield from self._copy(moment)
             except NotFoundError:
                 continue  # it was merged or erased in the meantime
-            now = yield from resume(self._keys)
-            now.require_same_life(moment.view.life)
+            now = yield from resume_life(self._keys, moment.view.life)
             if now.epoch != moment.view.epoch:
                 continue
             old = seen.card if seen is not None else None

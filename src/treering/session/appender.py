@@ -21,7 +21,7 @@ from treering.errors import HeadMovedError, NotFoundError, TreeringError, Unavai
 from treering.format.record import Record, decode_record, encode_record
 from treering.ids import new_nonce, uptime
 from treering.journal.register import Attempts
-from treering.journal.resume import resume
+from treering.journal.resume import resume_life
 from treering.journal.view import View
 from treering.session.blobs import Blobs
 from treering.session.creation import Creation
@@ -328,8 +328,7 @@ class Appender:
         # Another writer replaced `latest`, so this handle's tail may be outdated, too; or the seal read the registers
         # again, and the session had changed.
         if self._replica.view.unsealed_lines or self._moved_on(seen, end):  # rule: plan-again
-            now = yield from resume(self._replica.keys)
-            now.require_same_life(self._replica.view.life)
+            now = yield from resume_life(self._replica.keys, self._replica.view.life)
             return journal.append.Overtaken(now, by="")
         return (yield from self._append(planned))
 

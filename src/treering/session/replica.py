@@ -34,7 +34,7 @@ from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, mark_of, skeleton_of
 from treering.format.register import Card
-from treering.journal.resume import resume
+from treering.journal.resume import resume, resume_life
 from treering.journal.view import View
 from treering.session.snapshot import DEFAULT_POLICY, decode_state
 from treering.session.state import SessionState
@@ -208,8 +208,7 @@ class Replica:
             Whether there are new records, or something was erased.
         """
         end, epoch = self.state.end, self.epoch
-        view = yield from resume(self.keys)
-        view.require_same_life(self.view.life)
+        view = yield from resume_life(self.keys, self.view.life)
         self.absorb(view)
         return (self.state.end, self.epoch) != (end, epoch)
 
