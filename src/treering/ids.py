@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from _thread import allocate_lock  # as in `threading`, which most processes that resume do not import
+from _thread import RLock  # as in `threading`, which most processes that resume do not import
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -40,7 +40,7 @@ class IdClock:
     """
 
     def __init__(self) -> None:
-        self._lock = allocate_lock()
+        self._lock = RLock()  # a signal handler may make an id in the middle of another one
         self._last = 0
         self._newest = ""  # the greatest id made here, which `observe` meets again with every record
 
@@ -63,8 +63,10 @@ class IdClock:
         """
         if identifier <= self._newest or (ms := time_of(identifier)) is None or ms >= _LAST_MS:
             return
+        value = (ms << _SEQUENCE_BITS) | int(identifier[13:16], 16)
         with self._lock:
-            self._last = max(self._last, (ms << _SEQUENCE_BITS) | int(identifier[13:16], 16))
+            if value > self._last:  # noqa: PLR1730  # at a call of `max`, a signal handler could make an id
+                self._last = value
 
 
 def _now_ns() -> int:

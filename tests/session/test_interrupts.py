@@ -31,6 +31,7 @@ from treering.api.async_store import AsyncStore
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.api.view import View
+from treering.ids import IdClock
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Batch, Driver, Put
@@ -334,6 +335,86 @@ def test_a_signal_handler_that_looks_disturbs_no_call(
     assert says(session) == [*before, "a", "b"]
     session.flush()
     assert says(made.other.view("s")) == [*before, "a", "b"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+def test_a_signal_handler_that_records_is_refused_wherever_it_strikes(durability: Literal["sync", "turn"]) -> None:
+    """Also while the call computes. In front of it and behind it a handler may record, and nothing of that is lost."""
+    signal.alarm(SECONDS_MAX)
+    store = Store(Place(MemoryDriver()))
+    session = store.session("s", durability=durability)
+    session.append("first")
+    acknowledged: list[str | None] = []
+    refused: list[str] = []
+
+    def record(frame: FrameType, event: str, _: object) -> None:
+        if event in ("call", "c_return"):
+            try:
+                acknowledged.append(session.append("from the handler").node)
+            except UsageError as error:
+                refused.append(error.kind)
+
+    for text in ("a", "b"):
+        sys.setprofile(record)
+        try:
+            session.append(text)
+        finally:
+            sys.setprofile(None)
+    assert set(refused) == {"reentered"}
+    assert len(refused) > 100
+    assert len(acknowledged) > 2
+    for _ in range(2):
+        said = says(session)
+        assert [text for text in said if text != "from the handler"] == ["first", "a", "b"]
+        assert len(said) == 3 + len(acknowledged)
+        session.flush()
+    assert says(session) == says(store.view("s"))
+    assert list(session.heads) == ["main"]
+
+
+def test_ids_made_in_a_signal_handler_differ() -> None:
+    """A handler may make an id, for another session, in the middle of another one."""
+    signal.alarm(SECONDS_MAX)
+    clock, ahead = IdClock(), IdClock()
+    made: list[str] = []
+
+    def make(frame: FrameType, event: str, _: object) -> None:
+        if event in ("call", "c_return"):
+            made.append(clock.new())
+
+    for _ in range(3):
+        far = ahead.new()
+        sys.setprofile(make)
+        try:
+            found = clock.new()
+            clock.observe(far)
+        finally:
+            sys.setprofile(None)
+        assert clock.new() > max(*made, far, found)
+        made.append(found)
+    assert len(made) == len(set(made)) > 20
+
+
+def test_code_that_a_call_runs_may_call_the_session() -> None:
+    """A hook, and what yields the messages or names of a call, may record and read, more than once."""
+    store = Store(Place(MemoryDriver()))
+
+    def hook(_: object) -> None:
+        session.append("from the hook")
+        session.append("once more")
+
+    def messages() -> Iterator[str]:
+        for number in range(2):
+            session.note("mine", {"for": number})
+            yield f"message {number}"
+
+    session = store.session("s", hooks=Hooks(before_checkpoint=hook))
+    session.commit(messages(), label="l")
+    assert says(session) == ["from the hook", "once more", "message 0", "message 1"]
+    assert len(list(session.notes("mine"))) == 2
+    nodes = session.each_node(node.id for node in session.each_node())
+    assert [node.payload["content"] for node in nodes] == says(session)
+    assert seen(session) == seen(store.view("s"))
 
 
 def test_what_was_put_off_is_kept() -> None:

@@ -126,17 +126,24 @@ class AwaitingSession(SessionProperties[R]):
 
     async def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
-        if self._lock.locked() and (self._call is None or self._interrupted):
+        if self._lock.locked() and not self._under_way:
             self._lock.release()  # an interrupted call did not get to it: a call that waits has not ended
         async with self._lock:
-            job = self._begin(verb, *args, **kwargs)
-            self._call = job
+            self._admit()
             try:
-                result = await arun(job, self._driver, aside=False)
+                self._under_way = True
+                if self._unfinished:
+                    self._known.roll_back()
+                    self._unfinished = False
+                self._known.save()
+                self._unfinished = True
+                result = await arun(verb(self._known, *args, **kwargs), self._driver, aside=False)
+                self._unfinished = False  # noted without a call, see `BlockingSession.perform`
             except TreeringError:
-                self._call = None
+                self._unfinished = False
                 raise
-            self._call = None  # noted without a call, see `BlockingSession.perform`
+            finally:
+                self._under_way = False
             return result
 
     def _each(

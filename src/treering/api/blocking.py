@@ -70,17 +70,22 @@ class BlockingSession(SessionProperties[R]):
     def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
         with self._lock:
-            job = self._begin(verb, *args, **kwargs)
-            before, self._call = self._call, job  # a hook may make a call during a call
+            nested = self._admit()
             try:
-                result = run(job, self._driver)
+                self._under_way, self._known.outside.runs = True, False  # from here on, signal handlers are refused
+                if self._unfinished and not nested:
+                    self._known.roll_back()
+                    self._unfinished = False
+                self._known.save()
+                self._unfinished = True
+                result = run(verb(self._known, *args, **kwargs), self._driver)
+                # Noted without a call: Python runs signal handlers where one begins, and a handler may read properties.
+                self._unfinished = nested
             except TreeringError:
-                if self._call is job:
-                    self._call = before
+                self._unfinished = nested
                 raise
-            # Noted without a call: Python runs signal handlers where one begins, and a handler may read properties.
-            if self._call is job:  # else a hook caught the interrupt of its own call
-                self._call = before
+            finally:
+                self._under_way = self._known.outside.runs = nested
             return result
 
     def _each(self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
@@ -96,8 +101,9 @@ class BlockingSession(SessionProperties[R]):
                 _wait(found)
 
     def _recover(self) -> None:
-        with self._lock:  # a call of another thread may have been about to end, and has by now
-            self._roll_back()
+        with self._lock:
+            if self._unfinished and not self._under_way:  # else another thread did it
+                super()._recover()
 
     def close(self) -> None:
         """Close the view. It cannot be used afterwards."""

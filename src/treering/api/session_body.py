@@ -6,10 +6,9 @@ Nothing here does I/O. Users see the signatures and docstrings written here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from inspect import GEN_CLOSED, GEN_SUSPENDED, getgeneratorstate
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from treering import session, store
 from treering._late import Kind
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from treering.transcript.node import Draft
 
 R = TypeVar("R", bound=Readable)
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class SessionProperties(Generic[R]):
@@ -46,8 +43,10 @@ class SessionProperties(Generic[R]):
         self._known = opened.reader
         self._location = opened.location
         self._holds = opened.holds
-        self._call: Job[Any] | None = None
-        """The running call, or the last one if it did not end in a result or a `TreeringError`."""
+        self._under_way = False
+        """Whether a call is being made."""
+        self._unfinished = False
+        """Whether a call has begun that did not end in a result or a `TreeringError`, or not yet."""
         self._driver = opened.driver
         self._pid = os.getpid()
         self._closed = False
@@ -57,44 +56,35 @@ class SessionProperties(Generic[R]):
     @property
     def _reader(self) -> R:
         """The session in memory, after dropping the changes of an interrupted call."""
-        if self._interrupted:
+        if self._unfinished and not self._under_way:
             self._recover()
         return self._known
 
-    @property
-    def _interrupted(self) -> bool:
-        """Whether the last call was interrupted."""
-        return self._call is not None and getgeneratorstate(self._call) == GEN_CLOSED
-
     def _recover(self) -> None:
-        """Drop the changes of an interrupted call, while no other call is running."""
-        self._roll_back()
-
-    def _roll_back(self) -> None:
         """Restore the state before the interrupted call, or after its last append, if there was one."""
-        if self._interrupted:
+        try:
+            self._under_way = True  # a signal handler must not record in the middle of this
             self._known.roll_back()
-            self._call = None
+            self._unfinished = False
+        finally:
+            self._under_way = False
 
-    def _begin(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
-        """Prepare a call.
+    def _admit(self) -> bool:
+        """Let a call begin; return whether it is a part of another one, made by code that the session called.
 
         Raises:
-            UsageError: The session was closed, or opened by another process, or a call of this thread is waiting for
-                the store: this one comes from a signal handler.
+            UsageError: The session was closed, or opened by another process, or a call of this thread is under way:
+                this one comes from a signal handler.
         """
         if self._closed or os.getpid() != self._pid:
             raise self._unusable()
-        if self._call is not None:
-            if getgeneratorstate(self._call) == GEN_SUSPENDED:
-                raise UsageError(
-                    f"session {self.id!r} is in the middle of another call",
-                    kind=Kind.REENTERED,
-                    remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
-                )
-            self._roll_back()
-        self._known.save()
-        return verb(self._known, *args, **kwargs)
+        if self._under_way and not self._known.outside.runs:
+            raise UsageError(
+                f"session {self.id!r} is in the middle of another call",
+                kind=Kind.REENTERED,
+                remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
+            )
+        return self._under_way
 
     def _remember(self, answer: object) -> None:
         from weakref import WeakSet  # most sessions write no answer piece by piece

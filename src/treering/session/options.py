@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +14,12 @@ from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
     from treering.session.redaction import Redaction
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_END: Any = object()
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +91,30 @@ class MessageHook(Protocol):
     def __call__(self, payload: Any, /) -> Any: ...
 
 
+class Outside:
+    """Tells whether code of the caller runs in the middle of a call: a hook, or an iterable that the call was given.
+
+    Such code may call the session before the call has ended. Elsewhere in a call only a signal handler could, while the
+    session is half changed.
+    """
+
+    runs = False
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function of the caller."""
+        self.runs = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.runs = False
+
+    def each(self, values: Iterable[T]) -> Iterator[T]:
+        """Yield what an iterable of the caller yields."""
+        left = self.call(iter, values)
+        while (value := self.call(next, left, _END)) is not _END:
+            yield value
+
+
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """One optional function per event; each is called with the facts named here."""
 
@@ -105,6 +136,11 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """session, node"""
     after_fork: Hook | None = None
     """session, node"""
+
+    def called_by(self, outside: Outside) -> Hooks:
+        """The same hooks, which the session calls as code of the caller."""
+        given = {name: hook for name, hook in msgspec.structs.asdict(self).items() if hook is not None}
+        return Hooks(**{name: partial(outside.call, hook) for name, hook in given.items()})
 
     def stored(self, draft: Draft) -> Draft:
         """Return a draft as it is to be stored."""

@@ -11,6 +11,7 @@ from treering.errors import TreeringError
 from treering.format.paths import SessionKeys
 from treering.session.blobs import Blobs
 from treering.session.content import Content
+from treering.session.options import Outside
 from treering.session.replica import Replica
 from treering.storage.requests import Get, Steps, Unchanged
 from treering.transcript.node import Draft
@@ -26,6 +27,7 @@ class Readable(Protocol):
     replica: Replica
     blobs: Blobs
     content: Content
+    outside: Outside
 
     @property
     def head(self) -> str:
@@ -86,6 +88,7 @@ class Reader:
         replica: Replica | None = None,
     ) -> None:
         self.keys = keys
+        self.outside = Outside()
         self.replica = Replica(keys, policy, memory=memory) if replica is None else replica
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)

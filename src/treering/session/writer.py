@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
+import msgspec
 from msgspec import UnsetType
 
 from treering._late import Kind
@@ -25,7 +26,7 @@ from treering.session.appender import Appender
 from treering.session.blobs import Blobs
 from treering.session.content import Content
 from treering.session.creation import Creation
-from treering.session.options import Options
+from treering.session.options import Hooks, Options, Outside
 from treering.session.position import Position
 from treering.session.replica import Replica
 from treering.session.upkeep import Upkeep
@@ -62,6 +63,9 @@ class Writer:
         detector: Callable[[], FailureDetector] | None = None,
     ) -> None:
         self.keys = keys
+        self.outside = Outside()
+        if options.hooks != Hooks():
+            options = msgspec.structs.replace(options, hooks=options.hooks.called_by(self.outside))
         self.options = options
         self.lock: Callable[[], bool] = lambda: False
         """Locks the session for this handle, or raises `SessionHeldError`; false if the store has no locks."""

@@ -114,7 +114,7 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         step=step,
         metadata=dict(metadata or {}),
     )
-    drafts = [draft_of(message) for message in messages]
+    drafts = [draft_of(message) for message in writer.outside.each(messages)]
     if writer.options.hooks.before_append is not None:
         drafts = [*map(writer.options.hooks.stored, drafts)]
     wish = Wish(expect=expect, expect_checkpoint=expect_checkpoint, merge=merge)

@@ -180,7 +180,7 @@ def each_node(
 
 
 def _nodes_named(reader: Readable, nodes: Iterable[str], *, blobs: bool) -> Stream[Node]:
-    left = iter(nodes)
+    left = reader.outside.each(nodes)
     while names := list(islice(left, NODES_AT_ONCE)):
         rows = yield from reader.replica.ask(lambda look, names=names: look.all_nodes(names))  # type: ignore[misc]
         yield from _nodes_of(reader, rows, blobs=blobs)
