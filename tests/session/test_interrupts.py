@@ -417,6 +417,63 @@ def test_code_that_a_call_runs_may_call_the_session() -> None:
     assert seen(session) == seen(store.view("s"))
 
 
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+def test_what_a_hook_did_stays_if_the_call_around_it_is_interrupted(durability: Literal["sync", "turn"]) -> None:
+    """Its calls returned, so what they recorded is kept, buffered or not, though the hook raises afterwards."""
+    store = Store(Place(MemoryDriver()))
+
+    def hook(_: object) -> None:
+        session.record_usage(input=3, turn=False)
+        session.append("from the hook")
+        raise ZeroDivisionError
+
+    session = store.session("s", durability=durability, hooks=Hooks(before_compaction=hook))
+    session.append("first")
+    with pytest.raises(ZeroDivisionError):
+        session.compact("gist")
+    session.append("last")
+    session.flush()
+    assert says(session) == ["first", "from the hook", "last"]
+    assert session.usage == {"input": 3}
+    assert seen(session) == seen(store.view("s"))
+
+
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+def test_a_call_goes_on_when_its_hook_caught_an_interrupt(durability: Literal["sync", "turn"]) -> None:
+    """Only the call of the hook is undone, wherever it was interrupted. The call around it stays, as it was told."""
+    points, struck = Points(), 0
+    around_another(points, durability)
+    for place in [*points.met][:: few(7, whole=1)]:
+        points = Points(place)
+        store, session = around_another(points, durability)
+        struck += points.struck
+        said = says(session)
+        assert said in (["first", "outer"], ["first", "inner", "outer"]), named(place)
+        session.append("last")
+        session.flush()
+        assert says(session) == [*said, "last"], named(place)
+        assert seen(session) == seen(store.view("s")), named(place)
+        assert list(session.heads) == ["main"], named(place)
+    assert struck > 5
+
+
+def around_another(points: Points, durability: Literal["sync", "turn"]) -> tuple[Store, Session]:
+    """Append a message whose hook appends another one, which is interrupted as `points` says."""
+    signal.alarm(SECONDS_MAX)
+    store = Store(Place(MemoryDriver()))
+
+    def hook(payload: Any) -> Any:
+        if payload["content"] == "outer":
+            with contextlib.suppress(KeyboardInterrupt):
+                points(lambda: session.append("inner"))
+        return payload
+
+    session = store.session("s", durability=durability, hooks=Hooks(before_append=hook))
+    session.append("first")
+    session.append("outer")
+    return store, session
+
+
 def test_what_was_put_off_is_kept() -> None:
     """Messages that wait for the end of a turn are neither lost nor doubled, wherever their flush is interrupted."""
     points = Points()

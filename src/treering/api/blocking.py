@@ -81,8 +81,16 @@ class BlockingSession(SessionProperties[R]):
                 result = run(verb(self._known, *args, **kwargs), self._driver)
                 # Noted without a call: Python runs signal handlers where one begins, and a handler may read properties.
                 self._unfinished = nested
+                if nested:
+                    self._known.save()  # what it did stays if the call around it is interrupted
             except TreeringError:
                 self._unfinished = nested
+                if nested:
+                    self._known.save()
+                raise
+            except BaseException:
+                if nested:
+                    self._known.roll_back()  # the call around it may go on
                 raise
             finally:
                 self._under_way = self._known.outside.runs = nested
