@@ -16,8 +16,10 @@ async def in_thread(function: Callable[[A], T], argument: A) -> T:
     and that another process may hold, or into a folder that was removed.
     """
     import asyncio  # slower to import than all of Treering, and blocking code does not need it
+    from contextvars import copy_context
 
-    call = asyncio.ensure_future(asyncio.to_thread(function, argument))
+    # No task: `asyncio.run` cancels all tasks at its end, and this one could not tell when the thread has ended.
+    call = asyncio.get_running_loop().run_in_executor(None, copy_context().run, function, argument)
     cancelled: asyncio.CancelledError | None = None
     while not call.done():
         try:
@@ -26,6 +28,5 @@ async def in_thread(function: Callable[[A], T], argument: A) -> T:
             cancelled = error
     if cancelled is None:
         return call.result()
-    if not call.cancelled():
-        call.exception()  # retrieved, so that asyncio does not log it as never retrieved
+    call.exception()  # retrieved, so that asyncio does not log it as never retrieved
     raise cancelled
