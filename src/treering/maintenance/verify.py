@@ -170,10 +170,13 @@ class _Check:
     def moved(self) -> Steps[bool]:
         """Whether other processes merged or erased during the check, so that what it found may not be true.
 
-        Costs one GET if something was found, and else nothing.
+        Segments that were read before they were merged are checked. Costs one GET if something was found, and else
+        nothing.
         """
-        if self._merged or not self.findings:
-            return self._merged
+        if not self.findings:
+            return bool(self._vanished)
+        if self._merged:
+            return True
         (answer,) = yield (Get(self.keys.tail, register=True),)
         try:
             tail = decode_tail(_bytes_of(answer) or b"", key=self.keys.tail, compressed=not self.keys.appends)
