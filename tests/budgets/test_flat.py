@@ -227,6 +227,32 @@ def test_an_erasure_reads_what_it_erases() -> None:
     assert long[1] <= 1.5 * short[1]
 
 
+def asked_to_tidy(turns: int) -> tuple[dict[str, int], int]:
+    """Requests, and bytes read, of an `optimize` after a large part was erased from a session of so many turns."""
+    driver = MemoryDriver()
+    with Store(Place(driver)).session("s") as session:
+        part = session.append("large " * 60_000).node
+        for number in range(turns):
+            session.append(f"question {number}")
+        session.compact("what was said before")
+        session.erase(part)
+        session.seal()
+        session.optimize(everything=True)
+    counts = CountingDriver(driver)
+    with Store(Place(counts)).session("s") as session:
+        session.optimize()
+        counts.reset()
+        session.optimize()
+        return dict(counts.counts), counts.bytes_down
+
+
+def test_a_large_part_that_was_erased_is_looked_for_by_its_name() -> None:
+    """Records are read only if it is left; not each time from then on."""
+    short, long = (asked_to_tidy(turns) for turns in (100, 1_000))
+    assert long[0] == short[0]
+    assert long[1] <= 1.1 * short[1]
+
+
 TURNS, TURN_BYTES, KEPT_TURNS = 300, 24_000, 20
 
 

@@ -33,7 +33,7 @@ from treering.format import register
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import Burials, Erasure, burials
 from treering.format.index import SegmentIndex
-from treering.format.paths import Marks, SegmentName, SessionKeys
+from treering.format.paths import Marks, SegmentName, SessionKeys, file_name
 from treering.format.record import mark_behind
 from treering.format.register import Latest, Tail, header_bytes
 from treering.format.segment import build_segment, read_footer, replace_lines
@@ -46,7 +46,7 @@ from treering.journal.resume import resume_life
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Delete, Deleted, Found, Get, Put, Steps, Written
-from treering.storage.run import ask
+from treering.storage.run import ask, list_all
 
 Bury = Callable[[Latest, Burials], Latest]
 """Removes erased payloads from the body and the card of `latest`; idempotent."""
@@ -194,16 +194,22 @@ class SweptBlobs(msgspec.Struct, frozen=True):
 
 
 def sweep_blobs(keys: SessionKeys, life: str) -> Steps[SweptBlobs]:
-    """Delete the blobs that only erased records referred to. Reads the whole session, if any are listed."""
+    """Delete the blobs that only erased records referred to.
+
+    Lists all blobs if any were ever erased, and reads the whole session if some of these are left: they may have been
+    stored late, or be shared.
+    """
     where = yield from survey(keys, life)
     listed = where.burials.blobs
     if not listed:
         return SweptBlobs()
-    living = yield from living_blobs(where)
-    dead = sorted(listed - living)  # rule: shared-blobs
+    left = listed & {file_name(entry.key) for entry in (yield from list_all(keys.blobs(life)))}
+    living = (yield from living_blobs(where)) if left else set[str]()
+    dead = sorted(left - living)  # rule: shared-blobs
     if dead:
         yield from ask(Delete(tuple(keys.blob(life, digest) for digest in dead)), Deleted)
-    return SweptBlobs(tuple(dead), tuple(sorted(listed & living)))
+    shared = left & living
+    return SweptBlobs(tuple(sorted(listed - shared)), tuple(sorted(shared)))
 
 
 def living_blobs(where: Survey) -> Steps[set[str]]:
