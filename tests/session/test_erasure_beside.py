@@ -175,6 +175,49 @@ def test_forks_are_found_whose_parent_lost_its_name_to_another_session() -> None
     assert holding(backend.snapshot(), SECRET) == []
 
 
+def family(backend: Backend) -> str:
+    """A session with secret state, a fork of it, and a subagent; return the link to the subagent."""
+    with backend.store().session("s") as session:
+        session.commit(["hello"], state={"key": SECRET})
+        session.fork("fork")
+        with backend.store().spawn(session, "child", task=SECRET) as child:
+            child.append("at work")
+        (link,) = [note.id for note in session.notes("link") if "child" in note.brief]
+    return link
+
+
+@pytest.mark.parametrize("way", ["copy", "repair"])
+def test_forks_of_a_session_that_got_another_name_lose_its_state(way: str) -> None:
+    """Their parent is gone, and the session is a copy of it. A later value stays, also in another erasure."""
+    backend = memory_backend()
+    link, store = family(backend), backend.store()
+    store.copy("s", name="t") if way == "copy" else store.repair("s", into="t")
+    store.delete("s")
+    with store.session("t") as session:
+        receipt = session.erase(link, state=["key"])
+    assert [(each.session, each.state) for each in receipt.forks] == [("fork", ("key",)), ("child", ())]
+    assert holding(backend.snapshot(), SECRET) == []
+    with store.session("fork") as fork:
+        fork.commit(["more"], state={"key": SECRET})
+    with store.session("t") as session:
+        again = session.erase()
+    assert ([each.session for each in again.forks], again.missing, again.warnings) == (["fork", "child"], (), ())
+    assert store.view("fork").state == {"key": SECRET}
+
+
+def test_a_copy_says_which_forks_are_those_of_the_original() -> None:
+    """They keep their state, as the original does."""
+    backend = memory_backend()
+    family(backend)
+    store = backend.store()
+    store.copy("s", name="t")
+    with store.session("t") as session:
+        receipt = session.erase(state=["key"])
+    assert (receipt.forks, receipt.missing) == ((), ("fork",))
+    assert ["'fork'" in warning for warning in receipt.warnings] == [True]
+    assert store.view("fork").state == store.view("s").state == {"key": SECRET}
+
+
 def test_a_session_that_has_the_id_by_chance_is_left_alone() -> None:
     """Ids of other programs are short, and unique only within their session; the payload tells a copy."""
     backend = memory_backend()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -40,6 +40,7 @@ from treering.journal import life
 from treering.journal.erase import fence
 from treering.journal.purge import refuse_loads, sweep_folders
 from treering.journal.register import Attempts
+from treering.journal.resume import look
 from treering.kinds import Kind
 from treering.session.record import flush
 from treering.session.verbs.streaming import discard_stream
@@ -50,6 +51,8 @@ from treering.store.catalogue import list_sessions
 from treering.store.info import SessionInfo
 
 REASON_BYTES_MAX = 200
+_Parent: TypeAlias = Literal["this", "gone", "other", "none"]
+"""The parent on a card: this session; one that does not exist, of which this one may be a copy; another one; none."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,7 +314,9 @@ def _without_task(parent: Writer, session: str, later: Sequence[Skeleton], reaso
     """
     child = Writer.visiting(msgspec.structs.replace(parent.keys, session=session), parent.replica.policy, shared=True)
     yield from child.open()
-    if not _is_child(parent, child) or any(link.time <= child.replica.state.card.created for link in later):
+    if (yield from _parent_of(child, parent)) not in ("this", "gone") or any(
+        link.time <= child.replica.state.card.created for link in later
+    ):
         return None  # the name belongs to another session by now
     if child.replica.state.card.task:
         yield from _fenced(child, _Wanted(), reason, facts=("task",))
@@ -339,6 +344,7 @@ def _follow(
 ) -> Steps[Receipt]:
     """Erase in forks, given by name with their links; none for sessions that may or may not be forks."""
     done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
+    warnings = list(receipt.warnings)
     for fork, links in forks.items():
         if fork in seen:
             continue
@@ -351,30 +357,42 @@ def _follow(
                 known = {(act.time, act.state) for act in fork_writer.replica.burials.of_state()}
                 owed = [act for act in acts if (act.time, act.state) not in known]
                 done.append((yield from _erase(fork_writer, _Wanted(copies), reason, seen, owed=owed)))
-            elif fork_writer is None or (links and not _is_child(writer, fork_writer)):
+            elif fork_writer is None or (links and (yield from _parent_of(fork_writer, writer)) != "this"):
                 missing.append(fork)  # or the name belongs to another session by now
+            if receipt.state and links and fork_writer and (yield from _parent_of(fork_writer, writer)) == "other":
+                warnings.append(f"{fork!r} is a fork of another session now: erase its state, too")
         except TreeringError as error:
             unreachable[fork] = str(error)
-    return msgspec.structs.replace(receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable)
+    return msgspec.structs.replace(
+        receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable, warnings=tuple(warnings)
+    )
 
 
-def _is_child(writer: Writer, other: Writer) -> bool:
-    """Whether another session is a fork or a subagent's session of this session, by its card."""
-    return other.replica.state.card.parent_session == writer.keys.session
+def _parent_of(other: Writer, writer: Writer) -> Steps[_Parent]:
+    """Which session another one is a fork or a subagent's session of, by its card; 2 GET unless it is this one."""
+    parent = other.replica.state.card.parent_session
+    if parent == writer.keys.session or not parent:
+        return "this" if parent else "none"
+    there = yield from look(msgspec.structs.replace(other.keys, session=parent))
+    return "gone" if there.absent or there.dead else "other"
 
 
 def _acts_for(writer: Writer, fork: Writer, links: Sequence[Skeleton]) -> Steps[list[Erasure]]:
     """The erasures of state that a fork has to repeat, whether or not it has done so.
 
     A fork is linked behind the time on its card. Earlier links of its name are those of forks that were deleted. If
-    the clock was set back, the first link counts.
+    the clock was set back, the first link counts. If the parent of the fork is gone, this session may be a copy of it:
+    values that both have tell whether it is a fork.
     """
     acts = writer.replica.burials.of_state()
-    if not links:
-        return [*acts] if (yield from _shares_state(writer, fork)) else []
+    parent = (yield from _parent_of(fork, writer)) if links else "gone"
+    if parent == "gone":
+        shares = yield from _shares_state(writer, fork)
+        done = {(act.time, act.state) for act in fork.replica.burials.of_state()}
+        return [act for act in acts if shares or (act.time, act.state) in done]
     created = fork.replica.state.card.created
     linked_at = next((link.at for link in links if link.time >= created), links[0].at)
-    return [act for act in acts if linked_at < act.end and _is_child(writer, fork)]  # rule: values-in-forks
+    return [act for act in acts if linked_at < act.end and parent == "this"]  # rule: values-in-forks
 
 
 def _shares_state(writer: Writer, other: Writer) -> Steps[bool]:
