@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -412,6 +413,25 @@ def test_what_reads_well_only_once_is_told_of(damaged: Damaged) -> None:
         store.repair("s", into="t")
     assert [row.id for row in damaged.store.each_session()] == ["s"]
     assert damaged.store.repair("s", into="t").losses == ()
+
+
+@pytest.mark.parametrize("verb", ["repair", "copy"])
+def test_what_fails_leaves_no_payload_under_the_new_name(damaged: Damaged, verb: str) -> None:
+    """An erasure in the session would not find it there."""
+
+    def stop(done: int) -> None:
+        if done == end:
+            left = [key for key in damaged.objects if "/t/" in key and "tail" not in key]
+            raise RuntimeError(f"stopped behind {len(left)} objects")
+
+    end = sum(1 for _ in damaged.store.view("s").lines())
+    store = damaged.store
+    begin = partial(store.repair, into="t") if verb == "repair" else partial(store.copy, name="t")
+    with pytest.raises(RuntimeError, match=r"behind [1-9]"):
+        begin("s", progress=stop)
+    assert b'"m1"' not in everything(damaged, "t")
+    assert [key for key in damaged.objects if "/t/" in key and "tail" not in key] == []
+    assert [row.id for row in damaged.store.each_session()] == ["s"]
 
 
 def test_what_cannot_be_repaired_is_refused(damaged: Damaged) -> None:

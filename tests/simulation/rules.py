@@ -444,8 +444,8 @@ yield (TailRegister(keys).prepare(tail, expect=seen.tail_version),)
     ),
     Rule(
         "discard-refused",
-        "Loaded segments are removed only if the creation of their session was refused, never while its outcome "
-        "is unknown.",
+        "Loaded segments are removed only if the creation of their session was refused or not begun, never while its "
+        "outcome is unknown.",
         catching("(ConflictError, OSError)"),
         NAMES,
     ),

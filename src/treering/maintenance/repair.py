@@ -104,6 +104,21 @@ def repair_session(
     known = _resumed(salvage, None)
     policy = known.policy if known is not None else policy
     mender = _Mender(salvage, Loader(into, policy, _card(salvage.card or card)))
+    try:
+        yield from _fill(mender, target, progress)
+    except Exception:
+        yield from on(target, mender.loader.discard())
+        raise
+    yield from on(target, mender.create())
+    since = yield from _erased_since(salvage)
+    if since:
+        yield from on(target, erase_copies(into, policy, since))
+    return mender.report()
+
+
+def _fill(mender: _Mender, target: Driver, progress: Progress | None) -> Job[None]:
+    """Write all that can be read, without creating the session."""
+    salvage = mender.salvage
     for steps in salvage.parts():
         for at, line in (yield from steps):
             for digest in sorted(blob_refs_in(line)):
@@ -114,10 +129,6 @@ def repair_session(
     for stream in mender.loader.state.streams:
         yield from on(target, mender.loader.add_chunks(stream, (yield from _chunks(salvage, stream, mender))))
     yield from on(target, mender.finish())
-    since = yield from _erased_since(salvage)
-    if since:
-        yield from on(target, erase_copies(into, policy, since))
-    return mender.report()
 
 
 def _chunks(salvage: Salvage, stream: str, mender: _Mender) -> Steps[list[Chunk]]:
@@ -211,12 +222,12 @@ class _Mender:
     # the end
 
     def finish(self) -> Steps[None]:
-        """Create the new session.
+        """Write what makes the records a usable session.
 
         Raises:
             CorruptError: Nothing in the old session can be read.
         """
-        loader, latest = self.loader, self.salvage.keys.latest
+        latest = self.salvage.keys.latest
         if not self.records and self.salvage.card is None:
             raise CorruptError("nothing of this session can be read", kind=Kind.NOTHING, key=latest)
         if self._replay is not None and self._replay.differences:
@@ -229,6 +240,11 @@ class _Mender:
         yield from self._move_heads()
         if self._known is not None and self._known.heads.heads:
             yield from self._stand(self._known)
+        yield from self.loader.seal()
+
+    def create(self) -> Steps[None]:
+        """Create the new session."""
+        loader = self.loader
         yield from loader.finish()
         writer = Writer.visiting(loader.keys, loader.policy)  # the fold may not have collected the context's records
         yield from writer.open()

@@ -7,6 +7,7 @@ whole session exists at once. A load that is killed halfway leaves a folder with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Raw
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context, replace
 from treering.checkpoint.policy import Policy
-from treering.errors import ConflictError, NotFoundError, TreeringError
+from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format import values
 from treering.format.paths import ChunkName, Marks, SegmentName, SessionKeys, file_name
 from treering.format.record import Record, Skeleton, body_of, encode_checked, mark_behind, skeleton_of_record
@@ -321,12 +322,20 @@ class Loader:
         try:
             view = yield from self._create()  # rule: load-segments-first before this
         except ConflictError:  # rule: discard-refused
-            yield from life.discard(self.keys, self.life)
+            yield from self.discard()
             raise
         try:
             return (yield from rewrite_tail(view, new_nonce())) or view
         except TreeringError:
             return view  # the tail is optional: it only saves the first reader a second read
+
+    def discard(self) -> Steps[None]:
+        """Remove what was written, if the session will not be created: no erasure looks for copies there.
+
+        If the store does not answer, it stays; see `life.discard`.
+        """
+        with suppress(UnavailableError):
+            yield from life.discard(self.keys, self.life)
 
     def _create(self) -> Steps[View]:
         lines, nonce = encode_state(self.state), new_nonce()

@@ -21,7 +21,7 @@ from functools import partial
 
 import msgspec
 
-from treering.errors import CorruptError, FormatVersionError, NotFoundError
+from treering.errors import NotFoundError
 from treering.format.erasure import NONE
 from treering.format.paths import ChunkName, Marks, SessionKeys, file_name
 from treering.format.record import mark_behind
@@ -66,21 +66,30 @@ def copy_session(
     moment = yield from read_moment(keys)
     yield from on(target, life.require_free(there))
     yield from on(target, prepare())
+    loader = yield from _written(target, there, moment, progress)
+    yield from on(target, loader.finish())
+
+
+def _written(target: Driver, there: SessionKeys, moment: Moment, progress: Progress | None) -> Job[Loader]:
+    """Write the objects of the copy; return what creates it."""
     copy = _Copy(target, there, moment, progress)
-    attempts = Attempts(keys.tail)
-    while attempts.another():
-        try:
-            yield from copy.take(moment)
-            if (yield from _is_current(moment)):  # rule: copy-looks-again
-                break
-        except NotFoundError:
-            pass  # a part of it was merged or erased since it was listed
-        before, moment = moment, (yield from read_moment(keys))
-        moment.view.require_same_life(before.view.life)
-        if moment.view.epoch != before.view.epoch:  # rule: copy-begins-anew
-            yield from on(target, life.discard(there, copy.loader.life))
-            copy = _Copy(target, there, moment, progress)
-    yield from on(target, copy.loader.finish())
+    attempts = Attempts(moment.view.keys.tail)
+    try:
+        while attempts.another():
+            try:
+                yield from copy.take(moment)
+                if (yield from _is_current(moment)):  # rule: copy-looks-again
+                    return copy.loader
+            except NotFoundError:
+                pass  # a part of it was merged or erased since it was listed
+            before, moment = moment, (yield from read_moment(moment.view.keys))
+            moment.view.require_same_life(before.view.life)
+            if moment.view.epoch != before.view.epoch:  # rule: copy-begins-anew
+                yield from on(target, life.discard(there, copy.loader.life))
+                copy = _Copy(target, there, moment, progress)
+    except Exception:
+        yield from on(target, copy.loader.discard())
+        raise
 
 
 def _is_current(moment: Moment) -> Steps[bool]:
@@ -115,14 +124,10 @@ class _Copy:
 
         Raises:
             NotFoundError: An object is gone; look again.
-            CorruptError: An object is damaged; the objects written so far are removed.
+            CorruptError: An object is damaged.
         """
-        try:
-            segments = yield from self._copy_segments(moment)
-            blobs = yield from self._copy_blobs(moment)
-        except (CorruptError, FormatVersionError):
-            yield from on(self._target, life.discard(self.loader.keys, self.loader.life))
-            raise
+        segments = yield from self._copy_segments(moment)
+        blobs = yield from self._copy_blobs(moment)
         view, loader = moment.view, self.loader
         loader.begin_with(moment.state, segments, view.mark_at(view.end))
         chunks = [ChunkName(chunk.header.stream, chunk.header.number) for chunk in moment.chunks]
