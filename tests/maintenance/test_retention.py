@@ -266,6 +266,24 @@ def test_a_session_used_between_look_and_deletion_stays(*, again: bool) -> None:
     assert store.verify("a") == []
 
 
+def test_a_session_used_while_it_is_pruned_is_no_failure() -> None:
+    """Somebody else writes right before the prune is recorded; nothing is pruned."""
+    driver = Watched()
+    store, other = Store(Place(driver)), Store(Place(driver))
+    with store.session("a") as session:
+        for step in range(3):
+            session.commit([f"step {step}"], state={"step": step})
+
+    def use() -> None:
+        with other.session("a", shared=True) as session:
+            session.append("at the last moment")
+
+    driver.fits, driver.then = put("sessions/a/tail.jsonl.zst"), use
+    result = store.retain(Retention(checkpoints=KeepCheckpoints(last=1), min_idle_hours=0), now=LATER)
+    assert [(row.action, row.reason, row.error) for row in result.rows] == [("keep", "used since it was looked at", "")]
+    assert len(store.view("a").checkpoints()) == 3
+
+
 def test_who_appends_after_the_tombstone_is_told() -> None:
     """Nothing is acknowledged that is gone."""
     store = Store(Place(Watched()))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from treering.checkpoint.prune import KeepCheckpoints
-from treering.errors import NotFoundError, SessionDeletedError, SessionHeldError, TreeringError
+from treering.errors import ConflictError, NotFoundError, SessionDeletedError, SessionHeldError, TreeringError
 from treering.journal.resume import Registers
 from treering.maintenance import failures
 from treering.maintenance.retention import KEEP_STATUS, Choice, Retained, RetainedRow, Retention, choose
@@ -126,6 +126,8 @@ class Retaining:
             return (yield from self._pruned(row, info, dry_run=dry_run)) if choice.action == "prune" else row
         except SessionHeldError:
             return msgspec.structs.replace(row, reason="another process has it open")
+        except ConflictError:
+            return msgspec.structs.replace(row, reason=_TOUCHED)
         except NotFoundError:
             return msgspec.structs.replace(row, reason="another process deleted it")
         except Exception as error:  # noqa: BLE001  # likewise
