@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.session.backends import Backend, kill, texts
+from tests.session.at_rest import holding
+from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
 from treering import Changed, ContextItem, KeepCheckpoints
@@ -17,7 +18,7 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.context import Context, Item
 from treering.errors import HeadMovedError, NotFoundError
-from treering.storage.requests import Get
+from treering.storage.requests import Get, Put
 
 OFFSET = dt.timezone(dt.timedelta(hours=5, minutes=30))
 VALUES: dict[str, object] = {
@@ -398,6 +399,41 @@ def test_bodies_that_were_given_up_are_no_damage(backend: Backend) -> None:
     assert session.prune(KeepCheckpoints(last=1)).plan.droppable
     session.optimize(everything=True)
     assert backend.store().verify("s") == []
+
+
+def test_labels_and_metadata_go_with_a_pruned_checkpoint(backend: Backend) -> None:
+    """From all objects, whether another checkpoint needs its record or not; and no copy is taken for damage."""
+    store = backend.store()
+    session = store.session("s")
+    for step in range(3):
+        label, metadata = (f"swordfish {step}", {"why": "swordfish"}) if step < 2 else (None, None)
+        session.commit([f"a{step}"], state={"k": step}, label=label, metadata=metadata)
+    session.seal()
+    assert len(holding(backend.snapshot(), "swordfish")) >= 2  # a segment, and the tail
+    pruned = session.prune(KeepCheckpoints(last=1, labelled=False)).plan
+    assert len(pruned.pruned) == 2
+    assert set(pruned.pruned) - set(pruned.droppable)  # one is needed
+    assert holding(backend.snapshot(), "swordfish") == []
+    session.close()
+    view = store.view("s")
+    assert [(entry.label, entry.metadata) for entry in view.checkpoints()] == [(None, {})]
+    assert view.state == view.checkpoint(view.checkpoints()[0].id).state == {"k": 2}
+    assert store.verify("s") == []
+
+
+def test_a_copy_with_the_label_of_a_pruned_checkpoint_is_no_damage() -> None:
+    """A process that was killed left the older segment beside the one that pruning made of it."""
+    backend = memory_backend()
+    session = backend.store().session("s")
+    for step in range(3):
+        session.commit([f"a{step}"], state={"k": step}, label=f"label {step}")
+    session.seal()
+    before = {key: data for key, data in backend.snapshot().items() if "/segments/" in key}
+    session.prune(KeepCheckpoints(last=1, labelled=False))
+    backend.driver().execute(tuple(Put(key, data) for key, data in before.items()))
+    assert before.keys() < {key for key in backend.snapshot() if "/segments/" in key}
+    session.close()
+    assert [finding for finding in backend.store().verify("s") if finding.severity == "damage"] == []
 
 
 def test_what_an_old_context_costs_grows_with_its_length_and_not_with_its_square(

@@ -475,7 +475,7 @@ class Session(Reading[Writer], BlockingWriting):
         self.perform(verbs.forking.fork, session, node=node, title=title, project=project, cwd=cwd, extra=extra)
 
     def prune(self, keep: KeepCheckpoints, *, dry_run: bool = False) -> Pruned:
-        """Remove checkpoints from lists, and remove from sealed segments the bodies that no kept checkpoint needs.
+        """Remove checkpoints from lists, and remove their labels, metadata and unneeded bodies from sealed segments.
 
         Args:
             keep: The checkpoints to keep. The checkpoint that holds the state of a head is kept, too, unless `keep` names

@@ -42,6 +42,8 @@ from treering.format.record import Record, Skeleton, read_brief
 from treering.format.values import decode, encode, fields_of, is_patch
 
 Forms = list[str | ItemForm]
+_LABELS = frozenset({"label", "metadata"})
+"""The fields of the brief that only people need."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,6 +92,13 @@ def is_pruned(record: Record) -> bool:
         return read_form(record.body, BODY).pruned
     except CorruptError:
         return False
+
+
+def without_label(record: Record) -> Record:
+    """The record of a checkpoint without its label and metadata, as pruning leaves it; the same one if it has none."""
+    brief = fields_of(decode(record.brief)) if record.type == "checkpoint" else {}
+    left = {name: value for name, value in brief.items() if name not in _LABELS}
+    return record if len(left) == len(brief) else msgspec.structs.replace(record, brief=Raw(encode(left)))
 
 
 # Made at import: a type that two threads decode for the first time at once crashes msgspec.

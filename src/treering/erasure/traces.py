@@ -51,7 +51,7 @@ def require_erasable(replica: Replica, rows: Mapping[str, Skeleton], name: str) 
         raise UsageError(
             f"a checkpoint cannot be erased as a whole. id={name!r}",
             kind=Kind.ERASE,
-            remedy="erase keys of its state, or the nodes it shows; or prune it",
+            remedy="erase keys of its state, or the nodes it shows; a prune removes its label and metadata",
         )
     if row is None:
         raise NotFoundError(f"no such node or note. id={name!r}", kind=Kind.NODE)

@@ -15,12 +15,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from treering.checkpoint.checkpoint import chain_of, entry_of, is_pruned
+from treering.checkpoint.checkpoint import chain_of, entry_of, is_pruned, without_label
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import NONE, Burials
 from treering.format.paths import ChunkName, SessionKeys, decode_id, parse_chunk, parse_segment, session_of_latest
-from treering.format.record import Skeleton, decode_record, skeleton_of
+from treering.format.record import Skeleton, decode_record, encode_record, skeleton_of
 from treering.format.register import Card, Latest, Tail, decode_latest, decode_tail
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, newest_life, segment_lines
@@ -340,7 +340,8 @@ class _Check:
             except CorruptError as error:
                 self._find(error, key, first=at, end=at + 1)
                 continue
-            digest = hashlib.sha256(line).hexdigest()
+            plain = without_label(record)  # pruning removes it from segments, and not from the tail
+            digest = hashlib.sha256(line if plain is record else encode_record(plain)).hexdigest()
             if not is_pruned(record) and self._digests.setdefault(at, digest) != digest:
                 self._find(_differs(at, key), key, first=at, end=at + 1)
             self._rows.setdefault(at, skeleton_of(line))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
+from treering.checkpoint.checkpoint import without_label
 from treering.checkpoint.prune import KeepCheckpoints, PrunePlan, kept_by, plan
 from treering.checkpoint.resolve import needs
 from treering.format.record import decode_record, encode_record
@@ -27,11 +28,11 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: PrunePlan
     merged: Merged | None
-    """The segments rewritten to drop bodies; None if none were dropped."""
+    """The segments rewritten to drop bodies, labels and metadata; None if there were none to drop."""
 
 
 def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> Steps[Pruned]:
-    """Remove checkpoints from lists, and remove from sealed segments the bodies that no kept checkpoint needs.
+    """Remove checkpoints from lists, and remove their labels, metadata and unneeded bodies from sealed segments.
 
     Args:
         writer: The session.
@@ -49,7 +50,7 @@ def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> St
         made = yield from writer.appender.write(lambda part=part: _marks(writer, keep, part))  # type: ignore[misc]
         pruned += [record.target for record in made.records if record.target is not None]
     left = yield from _left(writer)
-    merged = yield from _drop_bodies(writer, frozenset(left.droppable))
+    merged = yield from _drop_contents(writer, frozenset(left.droppable))
     return Pruned(plan=msgspec.structs.replace(left, pruned=tuple(pruned)), merged=merged)
 
 
@@ -115,20 +116,26 @@ def _left(writer: Writer) -> Steps[PrunePlan]:
     )
 
 
-def _drop_bodies(writer: Writer, gone: frozenset[str]) -> Steps[Merged | None]:
-    """Rewrite sealed segments without the bodies of some checkpoints."""
-    if not gone:
+def _drop_contents(writer: Writer, gone: frozenset[str]) -> Steps[Merged | None]:
+    """Rewrite sealed segments without labels and metadata of pruned checkpoints, and without some of their bodies."""
+    index = yield from writer.replica.index()
+    pruned = frozenset(index.pruned.keys() & index.all_checkpoints.keys())
+    entries = map(index.all_checkpoints.__getitem__, pruned)
+    if not gone and not any(entry.label is not None or entry.metadata for entry in entries):
         return None
-    return (yield from optimize(writer.keys, new_nonce, everything=True, rewrite=_without_bodies(gone)))
+    return (yield from optimize(writer.keys, new_nonce, everything=True, rewrite=_without_contents(pruned, gone)))
 
 
-def _without_bodies(gone: frozenset[str]) -> Callable[[bytes], bytes]:
+def _without_contents(pruned: frozenset[str], gone: frozenset[str]) -> Callable[[bytes], bytes]:
     def rewrite(line: bytes) -> bytes:
         if b'"type":"checkpoint"' not in line:
             return line
         record = decode_record(line)
-        if record.type != "checkpoint" or record.id not in gone:
+        if record.type != "checkpoint" or record.id not in pruned:
             return line
-        return encode_record(msgspec.structs.replace(record, body=Raw(b'{"pruned":true}')))
+        left = without_label(record)
+        if record.id in gone:
+            left = msgspec.structs.replace(left, body=Raw(b'{"pruned":true}'))
+        return line if left is record else encode_record(left)
 
     return rewrite
