@@ -306,6 +306,29 @@ async def test_an_event_without_an_answer_may_be_sent_again(fault: Fault, wanted
     assert found.state == session.state == {"app:n": 1, "own": 1}
 
 
+async def test_events_never_come_without_the_state_that_they_set(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process adds events that set state of the user while a session is read."""
+    reader, writer = services(backend)
+    await new(reader, state={"user:plan": "free", "app:open": False})
+    of_sessions = reader._sessions
+
+    async def late(function: Any, *args: Any) -> Any:
+        """Run a call at once; that which reads the session as late as it can, after those events."""
+        if function == of_sessions.use:
+            await asyncio.sleep(0)
+            session = await got(writer)
+            await writer.append_event(session, said("paid", {"user:plan": "paid", "app:open": True}))
+            await writer.append_event(session, said("thank you"))
+        return function(*args)
+
+    monkeypatch.setattr(of_sessions, "aside", late)
+    found = await got(reader)
+    assert texts(found) == ["paid", "thank you"]
+    assert found.state == {"user:plan": "paid", "app:open": True}
+
+
 async def test_what_an_event_left_to_do_is_done_before_the_next() -> None:
     """Also if its caller goes on as if nothing had happened."""
     backend, plan = memory_backend(), OneFault()

@@ -4,7 +4,8 @@ Rule 1: awaited calls run in threads, one at a time for each session. So a servi
 loops, and an append that has begun is completed even if its caller is cancelled.
 Rule 2: an event is recorded first, with all values that it sets. Its changes for the app or the user are applied after
 that, once: by the same process, or by a process that finds them missing; see `treering.integrations.adk.scope`.
-Rule 3: a caller that has not seen the newest event of a session gets a `StaleSessionError`, and nothing is recorded.
+Rule 3: the state of the app and the user is read after the events that set it.
+Rule 4: a caller that has not seen the newest event of a session gets a `StaleSessionError`, and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -110,15 +111,14 @@ class TreeringSessionService(BaseSessionService, Closable):
         if not all(where):
             return None
         newest = config.num_recent_events if config is not None and config.after_timestamp is None else None
-        read, (app, user) = await asyncio.gather(
-            self._sessions.aside(self._sessions.use, where, lambda session: session.read(newest)),
-            self._sessions.aside(self._both, where),
-        )
+        read = await self._sessions.aside(self._sessions.use, where, lambda session: session.read(newest))
         if read is None:
             return None
         if read.owed is not None:
             await self._sessions.aside(self._settle, where, read.owed)
-            app, user = await self._sessions.aside(self._both, where)
+        app, user = await asyncio.gather(
+            self._sessions.aside(self._shared, where.of_app), self._sessions.aside(self._shared, where.of_user)
+        )
         return _session(where, read, joined(app, user, read.state), config)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
