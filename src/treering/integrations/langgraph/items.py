@@ -124,16 +124,24 @@ def require_minutes(ttl: object) -> None:
 # values
 
 
-def encoded(value: dict[str, Any], codec: Codec) -> bytes:
+def encoded(value: Mapping[str, Any], codec: Codec) -> bytes:
     """Return a user's value as an encoded form, see `codec`: as plain data if that is exact, else by the serializer.
 
     Raises:
-        TypeError: The serializer cannot encode it.
+        UsageError: It is no dict, or the serializer cannot encode it.
     """
-    if codec.is_plain:
-        with suppress(UsageError):
-            return values.encode({"value": value})
-    return codec.encode(value)
+    try:
+        fields = dict(value)
+        if codec.is_plain:
+            with suppress(UsageError):
+                return values.encode({"value": fields})
+        return codec.encode(fields)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the value of an item cannot be stored. reason={str(error)!r}",
+            kind=Kind.VALUE,
+            remedy="store data, or pass a serializer of your own as `serde`",
+        ) from error
 
 
 class Stored(NamedTuple):

@@ -210,7 +210,7 @@ class TreeringStore(Closable, BaseStore):
                 place = Place(tuple(op.namespace), op.key)
                 require_names(place)
                 require_minutes(op.ttl)
-                raw = None if op.value is None else encoded(dict(op.value), codec)
+                raw = None if op.value is None else encoded(op.value, codec)
                 puts.pop(place, None)
                 puts[place] = ItemPut(place, raw, op.ttl, now + number)
             elif isinstance(op, SearchOp):
