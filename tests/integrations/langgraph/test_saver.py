@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -17,7 +18,7 @@ from tests.integrations.langgraph.graphs import Graph, Tally, chat, config, say,
 from tests.session.backends import Backend
 
 import treering
-from treering import UsageError
+from treering import NotFoundError, UsageError
 from treering.integrations.langgraph import TreeringSaver
 
 
@@ -214,6 +215,28 @@ def test_a_delta_channel_that_was_pruned_grows_on(backend: Backend) -> None:
         state.values for state, _ in zip(peer.get_state_history(config()), history, strict=False)
     ]
     assert len(history) == 7  # the one that the second prune kept, and three of each run after it
+
+
+def test_a_delta_channel_that_was_pruned_by_others_is_an_error(backend: Backend) -> None:
+    """A policy for all sessions does not know what its writes are; nobody goes on with a part of the list."""
+    saver = saver_on(backend)
+    for number in range(3):
+        growing(saver, LongDelta).invoke({"items": [number]}, config(), durability="sync")
+    saver.close()
+    backend.store().retain(treering.Retention(checkpoints=treering.KeepCheckpoints(last=5), min_idle_hours=0))
+    graph = growing(saver_on(backend), LongDelta)
+    for read in (graph.get_state, partial(graph.invoke, {"items": [4]})):
+        with pytest.raises(NotFoundError, match=r"delta channel were pruned.*'items'"):
+            read(config())
+
+
+def test_a_delta_channel_loses_what_a_deleted_run_wrote(backend: Backend) -> None:
+    """It is no error that the checkpoints of the run are missing then."""
+    graph = growing(saver_on(backend), LongDelta)
+    for run in ("run-1", "run-2"):
+        graph.invoke({"items": [run]}, {**config(), "metadata": {"run_id": run}}, durability="sync")
+    graph.checkpointer.delete_for_runs(["run-1"])
+    assert growing(saver_on(backend), LongDelta).get_state(config()).values == {"items": ["run-2", 3]}
 
 
 def test_a_checkpoint_that_pruning_kept_stays(backend: Backend) -> None:

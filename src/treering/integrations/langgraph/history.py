@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import DeltaChannelHistory, PendingWrite, get_checkpoint_id
 
+from treering.errors import NotFoundError
 from treering.format import values
 from treering.integrations.langgraph import names
 from treering.integrations.langgraph.codec import Codec
 from treering.integrations.langgraph.kept import Kept
 from treering.integrations.langgraph.thread import Entries, Entry, Thread
+from treering.kinds import Kind
 from treering.storage.requests import Steps
 
+COUNTERS: Final = "counters_since_delta_snapshot"
+"""The part of LangGraph's metadata with the delta channels that have writes in ancestors, and no value of their own."""
 PAGE_FIRST: Final = 16
 PAGE_MAX: Final = 512
 """The number of checkpoints in the first read and in the largest one: a caller may want only the newest."""
@@ -98,7 +102,11 @@ def _listed(thread: Thread, wanted: Wanted) -> Steps[list[Entry]]:
 def delta_history(
     thread: Thread, ns: str, checkpoint: str | None, channels: Sequence[str], codec: Codec
 ) -> Steps[dict[str, DeltaChannelHistory]]:
-    """Return the writes to some channels along the ancestors of a checkpoint, and the value before these writes."""
+    """Return the writes to some channels along the ancestors of a checkpoint, and the value before these writes.
+
+    Raises:
+        NotFoundError: `Session.prune` or a retention policy removed ancestors with such writes.
+    """
     walk = _Walk(channels, codec)
     yield from thread.look()
     entries = yield from thread.entries()
@@ -112,9 +120,24 @@ def delta_history(
         if len(above) < size:
             if walk.remaining:
                 walk.take_folds((yield from thread.folds(ns)), child.id)
+                yield from _require_whole(thread, child, walk.remaining, codec)
             break
         size = min(4 * size, PAGE_MAX)
     return walk.found()
+
+
+def _require_whole(thread: Thread, oldest: Entry, channels: Collection[str], codec: Codec) -> Steps[None]:
+    """Raise unless the writes to some channels are complete, though the checkpoint before the oldest one is missing."""
+    if not channels or oldest.parent is None or (yield from thread.lacks_runs()):
+        return
+    [kept] = yield from thread.load([oldest])
+    lost = sorted(kept.metadata(codec).get(COUNTERS, {}).keys() & channels)
+    if lost:
+        raise NotFoundError(
+            f"checkpoints with writes to a delta channel were pruned. checkpoint={oldest.id!r}, channels={lost!r}",
+            kind=Kind.CHECKPOINT,
+            remedy="prune such threads only with TreeringSaver.prune; the channel cannot be rebuilt any more",
+        )
 
 
 def _above(child: Entry, entries: Entries, most: int) -> Iterator[Entry]:
@@ -156,6 +179,7 @@ class _Walk:
                 self._writes[channel].append((task, channel, self._codec.value_of(form)))
             if "seed" in fold:
                 self._seeds[channel] = self._codec.value_of(fold["seed"])
+            self.remaining.discard(channel)
 
     def found(self) -> dict[str, DeltaChannelHistory]:
         """Return the writes by channel, oldest first."""
@@ -177,7 +201,7 @@ def folds_of(thread: Thread, codec: Codec) -> Steps[dict[str, bytes]]:
     folds: dict[str, bytes] = {}
     for ns in thread.namespaces:
         kept = thread.newest(ns)
-        counters = kept.metadata(codec).get("counters_since_delta_snapshot") if kept is not None else None
+        counters = kept.metadata(codec).get(COUNTERS) if kept is not None else None
         if kept is None or not counters:
             continue
         history = yield from delta_history(thread, ns, kept.id, list(counters), codec)

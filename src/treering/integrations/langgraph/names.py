@@ -11,7 +11,8 @@ are escaped in it, so that the prefix of one namespace is never that of another:
 | `<ns>/fold/<channel>`              | writes from which a pruned delta channel is rebuilt            |
 
 A checkpoint of Treering has facts in its metadata, under `langgraph`: which checkpoint of LangGraph it holds (`put`),
-to which checkpoint it adds writes (`writes`), or that it holds the writes of pruned ancestors (`fold`).
+to which checkpoint it adds writes (`writes`), that it holds the writes of pruned ancestors (`fold`), or that it was
+recorded when the checkpoints of a run were deleted (`dropped`).
 """
 
 from __future__ import annotations

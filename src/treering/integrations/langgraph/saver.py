@@ -218,7 +218,11 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return the writes to delta channels along the ancestors of a checkpoint, which are read page by page."""
+        """Return the writes to delta channels along the ancestors of a checkpoint, which are read page by page.
+
+        Raises:
+            treering.NotFoundError: `Session.prune` or a retention policy removed ancestors with such writes.
+        """
         if not channels:
             return {}
         ns, wanted, codec = (

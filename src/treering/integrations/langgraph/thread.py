@@ -24,6 +24,7 @@ from treering.integrations.langgraph.names import WriteName
 from treering.integrations.shared import SharedSession
 from treering.kinds import Kind
 from treering.session.content import Restored
+from treering.session.recording import Change
 from treering.session.verbs import pruning
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -177,6 +178,11 @@ class Thread(SharedSession):
             for key, raw in state.items()
             if key.startswith(start)
         }
+
+    def lacks_runs(self) -> Steps[bool]:
+        """Tell whether the checkpoints of a run were deleted; others may continue from them."""
+        infos = yield from self._infos()
+        return any(fields_of(info.metadata.get(names.MARK)).get("dropped") is True for info in infos)
 
     def _messages(self, contexts: Iterable[Context]) -> Steps[dict[Item, object]]:
         """Read the messages of some contexts, by item."""
@@ -340,7 +346,7 @@ class Thread(SharedSession):
                 [found] = yield from self.writer.content.load_checkpoints([entry.put])
                 base = yield from self._base_of(found, codec)
         append = ThreadAppend(self.writer)
-        append.put_back(state, base)
+        append.put_back(state, base, Change(metadata={names.MARK: {"dropped": True}}))
         return append
 
     def _before(self, gone: Collection[tuple[str, str]]) -> Steps[list[Entry]]:
