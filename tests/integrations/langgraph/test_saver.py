@@ -294,6 +294,8 @@ def test_writes_may_come_first_and_in_parts(backend: Backend) -> None:
         found = each.get_tuple(config())
         assert found is not None
         assert found.pending_writes == expected
+    saver.put_writes(there, [("__interrupt__", "three")], "task-1", "path-3")
+    expected[-1] = ("task-1", "__interrupt__", "three")
     saver.put(there, numbered(3), {}, {})  # from here on they are an old checkpoint's
     saver.put_writes(there, [("b", "third")], "task-2", "path-2")
     for each in (saver, saver_on(backend)):

@@ -46,8 +46,8 @@ class Entry(msgspec.Struct):
     """Whether `meta` is all of its metadata."""
     put: str | None
     """The checkpoint of Treering that holds it; None if that was pruned, and only the session's state holds it."""
-    writes: list[str] = []
-    """The checkpoints of Treering that added pending writes."""
+    states: list[str] = []
+    """The checkpoints of Treering with its pending writes, the oldest first: `put`, and those that added some."""
 
 
 Entries = dict[tuple[str, str], Entry]
@@ -101,7 +101,7 @@ class Thread(SharedSession):
     def entries(self) -> Steps[Entries]:
         """Return all checkpoints, from the skeletons and the state of the session only."""
         found: Entries = {}
-        writes: dict[tuple[str, str], list[str]] = {}
+        states: dict[tuple[str, str], list[str]] = {}
         for info in (yield from self._infos()):
             facts = fields_of(info.metadata.get(names.MARK))
             ns, put, written = str(facts.get("ns", "")), facts.get("put"), facts.get("writes")
@@ -109,15 +109,16 @@ class Thread(SharedSession):
                 meta = fields_of(facts.get("meta"))
                 meta |= {} if info.step is None else {"step": info.step}
                 found[ns, put] = Entry(ns, put, facts.get("parent"), meta, facts.get("part") is not True, info.id)
+                states.setdefault((ns, put), []).append(info.id)
             elif isinstance(written, str):
-                writes.setdefault((ns, written), []).append(info.id)
+                states.setdefault((ns, written), []).append(info.id)
         for ns in self.namespaces:
             facts = facts_in(self._keys, ns) or {}
             place = names.short(ns), facts["id"]
             if place not in found:
                 found[place] = Entry(*place, facts["parent"], {}, whole=False, put=None)
         for place, entry in found.items():
-            entry.writes = writes.get(place, [])
+            entry.states = states.get(place, [])
         return found
 
     def _infos(self) -> Steps[Sequence[CheckpointInfo]]:
@@ -141,8 +142,7 @@ class Thread(SharedSession):
 
     def _read(self, entries: Sequence[Entry]) -> Steps[list[Kept | None]]:
         """Read the listed checkpoints; None for each that was erased."""
-        wanted = {name for entry in entries for name in (entry.put, *entry.writes) if name is not None}
-        order = sorted(wanted)
+        order = sorted({name for entry in entries for name in entry.states})
         loaded = dict(zip(order, (yield from self.writer.content.load_checkpoints(order)), strict=True))
         told = [entry.put for entry in entries if not entry.ns and entry.put is not None]
         contexts = yield from self._as_edited([loaded[name].context for name in told])
@@ -201,7 +201,7 @@ class Thread(SharedSession):
         kept = self.newest(ns) if put is None else kept_in(loaded[put].state, ns, said.get(put, ()))
         if kept is None:
             return None
-        states = [loaded[name].state for name in (*entry.writes, entry.put) if name is not None]
+        states = [loaded[name].state for name in entry.states]
         return kept._replace(writes=_joined([writes_in(state, ns, entry.id) for state in (*states, self._keys)]))
 
     # record
@@ -316,7 +316,7 @@ class Thread(SharedSession):
             yield from self.writer.appender.write(partial(self._plan_folds, folds))
         entries = yield from self.entries()
         newest = [entries[names.short(ns), self.newest_id(ns) or ""] for ns in self.namespaces]
-        kept = [name for entry in newest for name in (entry.put, *entry.writes) if name is not None]
+        kept = [name for entry in newest for name in entry.states]
         yield from pruning.prune(self.writer, KeepCheckpoints(last=1, labelled=False, heads=(), ids=kept))
 
     def _plan_folds(self, folds: Mapping[str, bytes]) -> Steps[ThreadAppend]:
@@ -328,7 +328,7 @@ class Thread(SharedSession):
     def drop(self, gone: Collection[tuple[str, str]], codec: Codec) -> Steps[None]:
         """Remove some checkpoints, with their writes; if the newest is removed, its predecessor becomes the newest."""
         entries = yield from self.entries()
-        removed = {name for place in gone for name in (entries[place].put, *entries[place].writes)}
+        removed = {name for place in gone for name in entries[place].states}
         yield from self.writer.appender.write(partial(self._plan_drop, gone, codec))
         kept = [info.id for info in (yield from self._infos()) if info.id not in removed]
         yield from pruning.prune(self.writer, KeepCheckpoints(last=1, ids=kept, heads=()))
