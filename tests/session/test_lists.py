@@ -20,7 +20,9 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.errors import UsageError
 from treering.ids import now_ms
+from treering.journal.append import drop_sealed, rewrite_tail
 from treering.journal.marker import first_marked
+from treering.journal.resume import resume
 from treering.session import upkeep
 from treering.session.verbs import notes
 from treering.storage.faulty import Fault, FaultyDriver
@@ -373,3 +375,29 @@ def test_a_name_may_have_any_ending(backend: Backend) -> None:
     for name in names:
         store.delete(name)
     assert sorted(store.purge()) == names
+
+
+@pytest.mark.parametrize("verb", ["claim", "drop", "rewrite"])
+def test_what_records_nothing_is_no_activity(verb: str, tmp_path: Path) -> None:
+    """On a disk the time of a log tells when its session was active; leases and upkeep rewrite the log and keep it."""
+    store = treering.open(tmp_path)
+    session = store.session("s")
+    session.append("one")
+    session.seal()
+    session.append("two")
+    kill(session)
+    log, then_ms = tmp_path / "sessions/s/tail.jsonl", now_ms() + MINUTE_MS  # a time that no write gives it
+    os.utime(log, ns=(then_ms * 1_000_000, then_ms * 1_000_000))
+    assert row_of(store, "s").updated_ms == then_ms
+    before = log.read_bytes()
+    if verb == "claim":
+        with store.session("s", claim=30) as session:
+            session.renew()
+    else:
+        view = run(resume(store.place.keys("s")), store.place.driver)
+        assert run((drop_sealed if verb == "drop" else rewrite_tail)(view, "n"), store.place.driver)
+    assert log.read_bytes() != before
+    assert row_of(store, "s").updated_ms == then_ms
+    with store.session("s") as session:
+        session.append("three")
+        assert row_of(store, "s").updated_ms != then_ms

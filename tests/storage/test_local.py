@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from treering.errors import AccessError, ConflictError, NotFoundError, PoisonedError, UnavailableError
-from treering.storage import local_disk, local_lock, local_log, open_log, rules
+from treering.storage import local_disk, local_lock, local_log, memory, open_log, rules
 from treering.storage.local import LocalDriver
 from treering.storage.local_disk import OS_SYNC, Sync
+from treering.storage.memory import MemoryDriver
 from treering.storage.requests import (
     ABSENT,
     Append,
@@ -990,3 +991,26 @@ def test_a_log_that_ends_before_its_mark_says_so(driver: LocalDriver, root: Path
     assert ask(driver, Get(LOG), Found).lost_bytes == 0
     (root / LOG).write_bytes(left)
     assert ask(driver, Get(LOG), Found).lost_bytes == 5
+
+
+def test_a_log_that_gets_nothing_new_keeps_its_time(driver: LocalDriver, root: Path) -> None:
+    """Where a put says so, the time of modification stays, any other put changes it."""
+    version = ask(driver, Put(LOG, b"head\n", expect=ABSENT), Written).version
+    os.utime(root / LOG, ns=(5_000_000, 5_000_000))
+    version = ask(driver, Put(LOG, b"other\n", expect=version, keeps_time=True), Written).version
+    assert (root / LOG).stat().st_mtime_ns == 5_000_000
+    assert isinstance(ask_any(driver, Put(LOG, b"x\n", expect=Version("stale"), keeps_time=True)), ConflictError)
+    ask(driver, Put(LOG, b"third\n", expect=version), Written)
+    assert (root / LOG).stat().st_mtime_ns > 5_000_000
+
+
+def test_memory_keeps_times_like_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that protocols see in memory what they see on a disk."""
+    times = itertools.count(1)
+    monkeypatch.setattr(memory, "now_ms", lambda: next(times))
+    driver = MemoryDriver(appends=True)
+    version = ask(driver, Put(LOG, b"head\n", expect=ABSENT), Written).version
+    version = ask(driver, Put(LOG, b"other\n", expect=version, keeps_time=True), Written).version
+    assert ask(driver, List("sessions/x/"), Listed).entries[0].modified_ms == 1
+    ask(driver, Put(LOG, b"third\n", expect=version), Written)
+    assert ask(driver, List("sessions/x/"), Listed).entries[0].modified_ms == 2

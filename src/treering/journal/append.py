@@ -175,7 +175,7 @@ def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
         yield from register.put_tombstone(nonce)
         return None
     tail = Tail(header=msgspec.structs.replace(view.tail.header, nonce=nonce), lines=view.tail.lines)
-    outcome = yield from register.swap(tail, expect=view.tail_version)
+    outcome = yield from register.swap(tail, expect=view.tail_version, keeps_time=True)
     return view.with_tail(tail, outcome.version) if isinstance(outcome, Swapped) else None
 
 
@@ -203,7 +203,8 @@ def _write(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) 
         tail = Tail(header=view.tail.header, lines=joined)
         return (yield from extend(view.keys.tail, b"".join(lines), expect=view.tail_version)), tail
     tail = Tail(header=next_header(view, nonce), lines=joined)
-    request = TailRegister(view.keys).prepare(tail, expect=view.tail_version)  # rule: swap-tail
+    keeps_time = not lines
+    request = TailRegister(view.keys).prepare(tail, expect=view.tail_version, keeps_time=keeps_time)  # rule: swap-tail
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
     if len(request.data) > bytes_max and not view.keys.appends:
         raise _too_large(view.keys, kept, lines)

@@ -139,7 +139,8 @@ def _swap(view: View, lease: Lease, nonce: str) -> Steps[View | None]:
         return None
     header = msgspec.structs.replace(next_header(view, nonce), lease=lease)
     tail = Tail(header=header, lines=view.unsealed_lines)
-    outcome = yield from register.replace(tail, expect=view.tail_version)  # rule: take-by-swap
+    # Lists tell by the time of the log when a session was active; a lease is no activity.
+    outcome = yield from register.replace(tail, expect=view.tail_version, keeps_time=True)  # rule: take-by-swap
     return view.with_tail(tail, outcome.version) if isinstance(outcome, Swapped) else None
 
 

@@ -146,20 +146,20 @@ class Register(ABC, Generic[T]):
             raise lost_end(there, key=self.key)
         return Cell(value, there.version)
 
-    def prepare(self, value: T, *, expect: Version) -> Put:
-        """Return the request of a swap, for `swap_all`."""
-        return Put(self.key, self.encode(value), expect=expect)
+    def prepare(self, value: T, *, expect: Version, keeps_time: bool = False) -> Put:
+        """Return the request of a swap, for `swap_all`; see `Put.keeps_time`."""
+        return Put(self.key, self.encode(value), expect=expect, keeps_time=keeps_time)
 
-    def swap(self, value: T, *, expect: Version) -> Steps[Swapped | Lost]:
+    def swap(self, value: T, *, expect: Version, keeps_time: bool = False) -> Steps[Swapped | Lost]:
         """Replace the version `expect` by a value: one PUT.
 
         Raises:
             UnavailableError: The outcome is unknown (rule 3).
         """
-        (outcome,) = yield from swap_all(self.prepare(value, expect=expect))
+        (outcome,) = yield from swap_all(self.prepare(value, expect=expect, keeps_time=keeps_time))
         return outcome
 
-    def replace(self, value: T, *, expect: Version) -> Steps[Swapped | Cell[T]]:
+    def replace(self, value: T, *, expect: Version, keeps_time: bool = False) -> Steps[Swapped | Cell[T]]:
         """Swap, and read the register back if the swap is lost: one PUT, and one GET after a lost one.
 
         Returns:
@@ -168,7 +168,7 @@ class Register(ABC, Generic[T]):
         Raises:
             UnavailableError: The outcome is unknown (rule 3).
         """
-        outcome = yield from self.swap(value, expect=expect)
+        outcome = yield from self.swap(value, expect=expect, keeps_time=keeps_time)
         if isinstance(outcome, Swapped):
             return outcome
         there = yield from self.read()

@@ -219,6 +219,9 @@ class LocalDriver:
                 refused := rules.mismatch(put.key, put.expect, self._version(put.key, folder))
             ):
                 return refused
+            if put.keeps_time:  # after a power cut it may be the time of this write
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
             if put.expect != ABSENT:
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             else:

@@ -118,7 +118,9 @@ class MemoryDriver:
         return Found(rules.part(found.data, get), found.version, len(found.data), modified_ms=modified_ms)
 
     def _put(self, put: Put) -> Answer:
-        return self._refused(put.key, put.expect) or self._write(put.key, put.data)
+        found = self._objects.get(put.key) if put.keeps_time else None
+        modified_ms = found.modified_ms if found is not None else None
+        return self._refused(put.key, put.expect) or self._write(put.key, put.data, modified_ms)
 
     def _append(self, append: Append) -> Answer:
         found = self._objects.get(append.key)
@@ -150,12 +152,12 @@ class MemoryDriver:
         found = self._objects.get(key)
         return rules.mismatch(key, expect, ABSENT if found is None else found.version)
 
-    def _write(self, key: str, data: bytes) -> Written:
+    def _write(self, key: str, data: bytes, modified_ms: int | None = None) -> Written:
         is_log = self.appends and rules.is_log(key)
         if is_log:
             data = data.rstrip(b"\0")
         version = rules.log_version(data) if is_log else Version(f"m{next(self._writes)}")
-        self._objects[key] = _Object(bytes(data), version, now_ms())
+        self._objects[key] = _Object(bytes(data), version, now_ms() if modified_ms is None else modified_ms)
         return Written(version)
 
     def _release(self, hold: _MemoryHold) -> None:

@@ -47,6 +47,8 @@ class Put(msgspec.Struct, frozen=True):
     data: bytes
     expect: Version | None = None
     """None: write unconditionally (only for keys never used twice). `ABSENT`: create. Else replace that version."""
+    keeps_time: bool = False
+    """A driver that serves `Append` keeps the time of modification of what is replaced, since nothing is new in it."""
 
 
 class Append(msgspec.Struct, frozen=True):
