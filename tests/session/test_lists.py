@@ -18,7 +18,7 @@ from tests.session.faults import Meeting, OneFault, latest_write
 import treering
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.errors import UsageError
+from treering.errors import AccessError, UsageError
 from treering.ids import now_ms
 from treering.journal.append import drop_sealed, rewrite_tail
 from treering.journal.marker import first_marked
@@ -28,7 +28,9 @@ from treering.session.verbs import notes
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Answer, Batch, Delete, List
 from treering.storage.run import run
+from treering.storage.wrapper import DriverWrapper
 from treering.store.place import Place
 
 __all__ = ["moto"]
@@ -375,6 +377,42 @@ def test_a_name_may_have_any_ending(backend: Backend) -> None:
     for name in names:
         store.delete(name)
     assert sorted(store.purge()) == names
+
+
+class Refusing(DriverWrapper):
+    """Refuses to list the folder of one session, as a disk does where another user keeps it closed."""
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        answers = self.inner.execute(batch)
+        return tuple(
+            AccessError("access is denied", key=request.prefix)
+            if isinstance(request, List) and request.prefix.startswith("sessions/closed/")
+            else answer
+            for request, answer in zip(batch, answers, strict=True)
+        )
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        return self.execute(batch)
+
+
+@pytest.mark.parametrize("with_markers", [True, False])
+def test_a_folder_that_is_closed_to_this_user_hides_no_other_session(with_markers: bool) -> None:  # noqa: FBT001
+    """It is a row with a warning and what its card says; the newest session is another one."""
+    memory = MemoryDriver(appends=True)
+    store = Store(Place(Refusing(memory)))
+    for name in ("one", "two", "closed"):
+        with store.session(name, title=name) as session:
+            session.append("x")
+    if not with_markers:
+        memory.execute((Delete(("recent.json",)),))
+    rows = {row.id: row for row in store.sessions().rows}
+    assert sorted(rows) == ["closed", "one", "two"]
+    assert "access is denied" in rows["closed"].warning
+    assert rows["closed"].title == "closed"
+    assert rows["one"].warning == rows["two"].warning == ""
+    assert len(list(store.each_session())) == 3
+    assert (newest := store.recent()) is not None
+    assert newest.id == "two"
 
 
 @pytest.mark.parametrize("verb", ["claim", "drop", "rewrite"])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from treering.errors import NotFoundError, TreeringError, UnavailableError
+from treering.errors import AccessError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import (
     LATEST,
     SESSIONS,
@@ -47,6 +47,8 @@ class Listing(NamedTuple):
     """When the session's log was last written after the card, by the store's clock; else 0."""
     unread: Entry | None = None
     """The log, if `tail_ms` is its time, and it is so short that it may hold no record; see `with_heads`."""
+    warning: str = ""
+    """Why the log could not be looked for: the folder of the session is not for this user."""
 
     @property
     def active_ms(self) -> int:
@@ -171,13 +173,16 @@ def with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
     if not listings:
         return []
     answers = yield tuple(map(_log_of, listings))
-    logs = [_newer_log(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
-    return [
-        listing
-        if log is None
-        else listing._replace(tail_ms=log.modified_ms, unread=log if log.size <= _HEADER_BYTES_MAX else None)
-        for listing, log in zip(listings, logs, strict=True)
-    ]
+    return [_with_log(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
+
+
+def _with_log(listing: Listing, answer: Answer) -> Listing:
+    if isinstance(answer, AccessError):  # one such session does not hide the others
+        return listing._replace(warning=str(answer))
+    log = _newer_log(listing, answer)
+    if log is None:
+        return listing
+    return listing._replace(tail_ms=log.modified_ms, unread=log if log.size <= _HEADER_BYTES_MAX else None)
 
 
 def with_heads(listings: Sequence[Listing]) -> Steps[list[Listing]]:
@@ -226,7 +231,7 @@ def cards_by_name(prefix: str) -> Steps[dict[str, Entry]]:
 
 
 def _read(listing: Listing, answer: Answer) -> Read | None:
-    """The row of one card; None for a deleted session. A damaged card is a row with a warning.
+    """The row of one card; None for a deleted session. A damaged card, or a folder refused, is a row with a warning.
 
     Raises:
         UnavailableError: The store did not answer. A row without contents would look like that of another session.
@@ -253,4 +258,6 @@ def _read(listing: Listing, answer: Answer) -> Read | None:
     info = info_of(card, listing.prefix)
     if listing.tail_ms > found.modified_ms:
         info = msgspec.structs.replace(info, updated_ms=listing.tail_ms)
+    if listing.warning:
+        info = msgspec.structs.replace(info, warning=listing.warning)
     return Read(info, card.marker)

@@ -40,7 +40,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     extra: Mapping[str, object] = {}
     warning: str = ""
-    """Why the card could not be read; the other fields are then empty."""
+    """Why the card could not be read, and the other fields are empty; or why the folder of the session could not."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
