@@ -10,9 +10,11 @@ from itertools import count
 import pytest
 from tests.session.at_rest import Paused, holding, replaces
 from tests.session.backends import Backend, kill
+from tests.session.faults import Meeting
 
 from treering.api.store import Store
 from treering.errors import NotFoundError, SessionDeletedError, UnsafeStoreError, UsageError
+from treering.format.paths import SegmentName
 from treering.format.register import Card
 from treering.journal.life import create, delete
 from treering.journal.purge import purge
@@ -228,3 +230,40 @@ def run_until(steps: Steps[object], driver: MemoryDriver, last: Callable[[Reques
         if any(map(last, batch)):
             return
         batch = steps.send(answers)
+
+
+@pytest.mark.parametrize("name", ["short", "n" * 130, "会" * 14])
+def test_what_came_late_is_removed_whatever_the_name(name: str, backend: Backend) -> None:
+    """Keys have only the hash of a long name, and after a purge nothing tells the name; what came late goes as well."""
+    made(backend, name)
+    backend.store().delete(name)
+    assert backend.store().purge() == (name,)
+    keys = backend.store().place.keys(name)
+    late = keys.segment("0123456789ab", SegmentName(0, 1, 0, "aa"))
+    foreign = "sessions/=hmine/notes.txt"
+    backend.driver().execute((Put(late, SECRET.encode()), Put(foreign, b"")))
+    (gone,) = backend.store().purge()
+    assert gone == (name if len(name) < 10 else keys.home.split("/")[1])
+    assert left(backend) == [foreign]
+    assert backend.store().purge() == ()
+
+
+def test_a_long_name_that_is_used_meanwhile_is_told_by_its_card() -> None:
+    """A purge that knows only the hash meets a session of that name: it leaves it alone, or buries it by its name."""
+    for deletes in (False, True):
+        driver = Meeting(MemoryDriver())
+        store, name = Store(Place(driver)), "n" * 130
+        late = store.place.keys(name).segment("0123456789ab", SegmentName(0, 1, 0, "aa"))
+        driver.execute((Put(late, SECRET.encode()),))
+
+        def meet(store: Store = store, name: str = name, deletes: bool = deletes) -> None:  # noqa: FBT001
+            with store.session(name) as session:
+                session.append("x")
+            if deletes:
+                store.delete(name)
+
+        driver.before(lambda request: isinstance(request, Get) and request.key.startswith("latest/"), meet)
+        store.purge()
+        assert len(store.sessions().rows) == (not deletes)
+        with store.session(name) as session:
+            assert len(session.context) == (not deletes)

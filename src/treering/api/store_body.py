@@ -190,7 +190,7 @@ class StoreBody:
             older_than: Only sessions deleted longer ago than this by the store's clock.
 
         Returns:
-            The names of the purged sessions.
+            The names of the purged sessions. A long name that is stored nowhere any more is its hash, as keys have it.
 
         Raises:
             UsageError: The session was not deleted.

@@ -409,10 +409,21 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
     session: str
     appends: bool
     """The store can append, so the tail is a plain log; otherwise it is a compressed register."""
+    encoded: str = ""
+    """The name in keys, where that is all that is known of a session with a long name; `session` is the same then."""
+
+    @classmethod
+    def named(cls, prefix: str, name: str, appends: bool) -> "SessionKeys | None":  # noqa: FBT001  # as in the fields
+        """Return the keys of the session with this name in keys, also of a hashed one; None for foreign folders."""
+        if re.fullmatch(_hashed, name):
+            return cls(prefix, name, appends, name)
+        session = decode_id(name)
+        return cls(prefix, session, appends) if session is not None else None
 
     @cached_property
     def latest(self) -> str:
-        return f"{self.prefix}{LATEST}{encode_id(self.session)}{_SUFFIX}"  # inlined `latest_key`: saves resumes a call
+        name = self.encoded or encode_id(self.session)
+        return f"{self.prefix}{LATEST}{name}{_SUFFIX}"  # inlined `latest_key`: saves resumes a call
 
     @cached_property
     def tail(self) -> str:
@@ -424,7 +435,7 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
 
     def marker(self, text: str) -> str:
         """Return the key of a marker, given its `Marker.text` from a card."""
-        return marker_key(self.prefix, encode_id(self.session), text)
+        return marker_key(self.prefix, self.encoded or encode_id(self.session), text)
 
     def folder(self, life: str) -> str:
         """Return the prefix of all objects that are deleted with this life of the session."""
@@ -458,7 +469,7 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def home(self) -> str:
         """Return the prefix of everything but `latest`."""
-        return f"{self.prefix}{SESSIONS}{encode_id(self.session)}/"
+        return f"{self.prefix}{SESSIONS}{self.encoded or encode_id(self.session)}/"
 
     @property
     def places(self) -> tuple[str, str, str]:

@@ -13,6 +13,8 @@ If a stalled process writes an object into an old folder later, the next listing
 
 from __future__ import annotations
 
+import msgspec
+
 from treering.errors import NotFoundError, UsageError
 from treering.format.paths import SessionKeys
 from treering.journal import marker
@@ -72,8 +74,10 @@ def _refuse_loads(seen: Registers, nonce: str) -> Steps[bool]:
     """Replace the tombstone that loads may have seen; false if another process replaced it."""
     if seen.latest_version == ABSENT:
         return True
-    life, name = (seen.card.life, seen.card.marker) if seen.card is not None else ("", "")
-    register = LatestRegister(seen.keys)
+    keys, life, name = seen.keys, "", ""
+    if (card := seen.card) is not None:  # it tells the session's name even if the keys do not
+        keys, life, name = msgspec.structs.replace(keys, session=card.session), card.life, card.marker
+    register = LatestRegister(keys)
     outcome = yield from register.swap(register.tombstone(life, nonce, marker=name), expect=seen.latest_version)
     return isinstance(outcome, Swapped)
 

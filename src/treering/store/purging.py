@@ -19,7 +19,7 @@ def purge_one(keys: SessionKeys) -> Steps[tuple[str, ...]]:
 
 
 def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> Steps[tuple[str, ...]]:
-    """Purge all deleted sessions of a namespace; return their names.
+    """Purge all deleted sessions of a namespace; return their names. A long name that nothing tells is its hash.
 
     Args:
         prefix: The namespace, empty or ending in `/`.
@@ -33,19 +33,20 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
     names |= set(folders) - cards.keys()
     done: list[str] = []
     for encoded in sorted(names):
-        session = yield from _name_of(encoded, cards.get(encoded))
-        if session is None:
+        keys = yield from _keys_of(prefix, encoded, cards.get(encoded), appends=appends)
+        if keys is None:
             continue
         try:
-            done += yield from purge_one(SessionKeys(prefix, session, appends))
+            done += yield from purge_one(keys)
         except (NotFoundError, UsageError):
             continue  # the session was created again, or nothing is left of it
     return tuple(done)
 
 
-def _name_of(encoded: str, card: Entry | None) -> Steps[str | None]:
-    """The session's name; None if only its card has it, and the card is gone."""
-    if (name := decode_id(encoded)) is not None or card is None:
-        return name
-    (answer,) = yield (Get(card.key, start=0, end=CARD_BYTES_MAX, register=True),)
-    return decode_card(answer.data, key=card.key).session if isinstance(answer, Found) else None
+def _keys_of(prefix: str, encoded: str, card: Entry | None, *, appends: bool) -> Steps[SessionKeys | None]:
+    """The keys of the session with this encoded name; of a hashed one, its card tells the name. None: it is foreign."""
+    if card is not None and decode_id(encoded) is None:
+        (answer,) = yield (Get(card.key, start=0, end=CARD_BYTES_MAX, register=True),)
+        if isinstance(answer, Found):
+            return SessionKeys(prefix, decode_card(answer.data, key=card.key).session, appends)
+    return SessionKeys.named(prefix, encoded, appends)
