@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 Fields = Mapping[Any, Any]
 """The fields of a JSON object of another program, so nothing is known about their types."""
@@ -25,11 +25,28 @@ PYDANTIC_AI: Final = "pydantic_ai"
 """The shape of messages of Pydantic AI: a `kind` in place of a role, and `parts` with their types in `part_kind`."""
 _PLAIN: Final = frozenset({"role", "content", "id", "name", "type", "timestamp", "tool_calls", "tool_call_id"})
 """A message with a `content` and no other fields than these has the common shape; registered shapes are not asked."""
+MEDIA: Final = frozenset(
+    {"image", "image_url", "input_image", "document", "file", "input_file", "audio", "input_audio", "video"}
+)
+"""Types of blocks that hold an image or another file."""
+ANY_IMAGE: Final = "image/*"
+"""The media type of an image of which only the URL is known."""
+_NESTED: Final = ("source", "file", "input_audio")
+"""Fields of a block that hold the fields of its file."""
 _SAID_BESIDE: Final = frozenset({"refusal", "audio"})
 """Fields of OpenAI's chat API with what a model said in place of a content."""
 _FURTHER: Final = 1
 """Number of finders left in `_finders` when the usual shapes are registered."""
 _REMINDER: Final = r"(?s:<system-reminder>.*?</system-reminder>|\A\s*<system-reminder>.*)"
+
+
+class Media(NamedTuple):
+    """An image or another file in a message."""
+
+    url: str
+    """A `data:` URL if the message has the bytes."""
+    media_type: str = ""
+    name: str = ""
 
 
 class Shape(Protocol):
@@ -113,6 +130,35 @@ def called_beside(message: Fields) -> list[object]:
     return [*(calls if isinstance(calls, list | tuple) else ())] + (
         [{"function": single}] if isinstance(single, Mapping) else []
     )
+
+
+def media_of(block: Fields) -> Media | None:
+    """Return the file in a block, in whichever form an API gives its bytes or URL; None if there is neither."""
+    fields = next((block[name] for name in _NESTED if isinstance(block.get(name), Mapping)), block)
+    if fields.get("type") == "text":  # a document of plain text, which is no base64
+        return None
+    address = fields.get("url", fields.get("image_url", fields.get("file_url", fields.get("file_data"))))
+    if isinstance(address, Mapping):
+        address = address.get("url")
+    kind = fields.get("media_type", fields.get("mimeType", fields.get("mime_type")))
+    if kind is None and isinstance(form := fields.get("format"), str):
+        kind = f"audio/{form}" if str(block.get("type")).endswith("audio") else f"application/{form}"
+    name = block.get("title", fields.get("filename", block.get("name")))
+    data = fields.get("data")
+    if isinstance(data, str) and isinstance(kind, str):
+        address = f"data:{kind};base64,{data}"
+    if not isinstance(address, str):
+        return None
+    if not isinstance(kind, str) and address.startswith("data:"):
+        kind = address[len("data:") :].partition(";")[0]
+    if not isinstance(kind, str) and is_image(block):
+        kind = ANY_IMAGE
+    return Media(address, kind if isinstance(kind, str) else "", name if isinstance(name, str) else "")
+
+
+def is_image(block: Fields) -> bool:
+    """Tell whether the type of a block is one for images."""
+    return str(block.get("type")).endswith(("image", "image_url"))
 
 
 def _with_all_said(message: Fields) -> Fields:

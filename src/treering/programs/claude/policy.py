@@ -26,10 +26,10 @@ from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Recorded, Seen, Sent, register_policy, register_view
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
-from treering.messages import common
+from treering.messages import MEDIA, common
 from treering.programs.claude.kept import kept_by
 from treering.programs.claude.sent import sent
-from treering.programs.common.blocks import Block, blocks_of, role_of, text_of
+from treering.programs.common.blocks import FILE, IMAGE_URL, LOST, Block, blocks_of, role_of, text_of
 
 MESSAGE: Final = "claude.message@1"
 SUMMARY: Final = "claude.summary@1"
@@ -41,6 +41,7 @@ _OF_OTHERS: Final = frozenset(
         "toolCall", "tool_call", "function_call", "function", "toolResult", "function_call_output", "input_text",
         "output_text", "reasoning", "refusal",
     }
+    | MEDIA - {"image", "document"}
 )  # fmt: skip
 """Types of blocks that only other APIs and programs have."""
 _NEEDED: Final[Mapping[str, type]] = {"tool_use": dict, "image": dict, "document": dict, "tool_result": str}
@@ -135,11 +136,35 @@ def _part(block: Block, role: str) -> Fields | None:
         return {"type": "text", "text": f"{block.name} {text_of(block.arguments)}"}
     if block.kind == "result":
         failed = {"is_error": True} if block.failed else {}
-        return {"type": "tool_result", "tool_use_id": _call_id(block.id), "content": block.text, **failed}
+        shown: object = block.text
+        if any(inner.kind in LOST and _is_held(inner) for inner in block.inner) and not block.failed:
+            shown = [part for inner in block.inner if (part := _part(inner, "user")) is not None]
+        return {"type": "tool_result", "tool_use_id": _call_id(block.id), "content": shown, **failed}
     if block.kind == "image":
         source = {"type": "base64", "media_type": block.name or "image/png", "data": block.text}
         return {"type": "image", "source": source}
+    if block.kind == IMAGE_URL and _is_held(block):
+        return {"type": "image", "source": {"type": "url", "url": block.url}}
+    if block.kind == FILE and _is_held(block):
+        data = block.url.partition(";base64,")[2]
+        return {"type": "document", "source": {"type": "base64", "media_type": block.name, "data": data}}
     return {"type": "text", "text": block.text} if block.text else None
+
+
+def _is_held(block: Block) -> bool:
+    """Tell whether the API takes an image or file as it is."""
+    if block.kind == FILE:
+        return block.name == "application/pdf" and block.url.startswith("data:")
+    return block.kind == "image" or (block.kind == IMAGE_URL and block.url.startswith("https://"))
+
+
+def lost_in(message: Fields) -> list[str]:
+    """Return the kinds in `LOST` of the parts of a message that the API does not take; a text is in their place."""
+    if _is_claude(message):
+        return []
+    blocks = blocks_of(message)
+    inner = [part for block in blocks for part in block.inner if block.failed or not _is_held(part)]
+    return [part.kind for part in [*inner, *(block for block in blocks if not _is_held(block))] if part.kind in LOST]
 
 
 def _call_id(name: str) -> str:

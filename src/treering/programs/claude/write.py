@@ -24,10 +24,11 @@ from treering.checkpoint.policy import Seen, render
 from treering.format.values import Fields, fields_of
 from treering.programs.claude.course import Course
 from treering.programs.claude.entries import LINKED, is_unlinked, texts_of, write_entry
-from treering.programs.claude.policy import BRANCH_SUMMARY, SUMMARY, in_claude
+from treering.programs.claude.policy import BRANCH_SUMMARY, SUMMARY, in_claude, lost_in
 from treering.programs.claude.read import NAME, Ids, encode
 from treering.programs.claude.session_id import uuid_of
 from treering.programs.claude.unsent import unsent
+from treering.programs.common.blocks import LOST
 from treering.programs.common.entry import BEFORE, RAW, as_bytes, framed
 from treering.programs.common.in_force import InForce
 from treering.programs.common.line_buffer import LineBuffer, broken
@@ -46,7 +47,7 @@ from treering.transcript.node import Draft
 _NOT_WRITTEN: Final = frozenset({"card", "created", "exported", "import", "link", "origin", "request_mark"})
 """Notes about the store or the import, which are not part of the conversation."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
-_REASONS: Final = {
+_REASONS: Final = LOST | {
     "agent": "what is known of a subagent is kept in a file beside its own, which is not written",
     "branch": "Claude Code finds another way to where the session stands",
     "damage": "bytes in which there is no record",
@@ -305,6 +306,7 @@ class _Composer:
             return [message] if content else []
         parts = [fields_of(part) for part in content] if isinstance(content, list) else []
         signed = [part for part in parts if part.get("type") != "thinking" or part.get("signature")]
+        self._left.update((kind, True) for kind in lost_in(fields_of(payload)))
         if len(signed) < len(parts) or _thought(payload, signed):
             self._left["thinking", True] += 1
         results = [part for part in signed if part.get("type") == "tool_result"]

@@ -4,19 +4,19 @@ An agent that continues an imported session adds messages in its own format. A p
 the format of its program. So a message is translated from its own format to blocks, and from blocks to the program's.
 
 The formats of common APIs and of pi are read: a `content` that is text or a list of typed blocks, `tool_calls`, and
-results with the id of their call; `treering.messages` translates messages of other programs to these formats. Unknown
-values become text, as JSON: no value is left out.
+results with the id of their call; `treering.messages` translates messages of other programs to these formats. Files of
+which a program has none, and unknown values, become text: no value is left out, and `lost` tells of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from treering.calls import CALLS, RESULTS
 from treering.format import values
 from treering.format.values import Fields, fields_of
-from treering.messages import called_beside, common
+from treering.messages import MEDIA, called_beside, common, is_image, media_of
 
 _ROLES: Final = {
     "ai": "assistant",
@@ -36,19 +36,41 @@ class Block(NamedTuple):
     """One part of a message."""
 
     kind: str
-    """`text`, `thinking`, `call`, `result` or `image`."""
+    """`text`, `thinking`, `call`, `result`, `image` or one of `TOLD`."""
     text: str = ""
-    """The text, thinking or result; for an image, its bytes in base64."""
+    """The text, thinking or result; for an image, its bytes in base64; for the kinds in `TOLD`, a text in its place."""
     id: str = ""
     """The id of the call; for a result, that of its call."""
     name: str = ""
-    """The name of the tool; for an image, its media type."""
+    """The name of the tool; for an image or file, its media type."""
     arguments: object = None
     """The arguments of a call: a JSON value, or its text."""
     failed: bool = False
     """Whether the result is an error."""
     signature: str = ""
     """The signature by which a provider verifies its own thinking."""
+    url: str = ""
+    """Of an image or file: its address, or its bytes as a `data:` URL."""
+    inner: tuple[Block, ...] = ()
+    """The parts of a result."""
+
+
+IMAGE_URL: Final = "image_url"
+FILE: Final = "file"
+DATA: Final = "data"
+TOLD: Final = frozenset({IMAGE_URL, FILE, DATA})
+"""Kinds that few programs have, so that most get a text instead: an image of which only the address is known, another
+file, and parts of unknown types, as JSON."""
+LOST: Final = {
+    "image": "the program has no images there",
+    IMAGE_URL: "the program has only images with their bytes: a text has the address",
+    FILE: "the program has no such files in messages: a text names them",
+    DATA: "the program has no parts of such a type: they are written as JSON",
+}
+"""By kind of a block: why an export leaves it out."""
+
+
+_SAID: Final = TOLD | {"text"}
 
 
 def role_of(message: Fields, blocks: list[Block]) -> str:
@@ -75,14 +97,41 @@ def is_result(part: object) -> bool:
     return isinstance(kind, str) and kind in RESULTS
 
 
-def linked(image: Fields) -> str:
-    """Return the text that replaces an image without bytes, with its URL; empty if the image has bytes or no URL."""
-    return f"[image: {text_of(image['url'])}]" if image.get("url") and not image.get("data") else ""
+def media_block(part: Fields) -> Block:
+    """Return a block with an image or another file, in whichever form an API has it."""
+    media, source = media_of(part), fields_of(part.get("source")) or fields_of(part.get("file")) or part
+    if source.get("type") == "text":
+        return Block("text", text_of(source.get("data")))
+    shown = is_image(part) or (media is not None and media.media_type.startswith("image/"))
+    address = media.url if media is not None else text_of(source.get("file_id"))
+    head, bytes_, data = address.partition(";base64,")
+    kind = media.media_type if media is not None else ""
+    if shown and (bytes_ or not address):
+        known = Block("image", data, name=kind or head.removeprefix("data:"), url=address)
+        return known if bytes_ else _image(part)
+    if not address:
+        return Block(DATA, text_of(part))
+    named = (media.name if media is not None else "") or (kind if bytes_ else address)
+    return Block(IMAGE_URL if shown else FILE, f"[{'image' if shown else 'file'}: {named}]", name=kind, url=address)
 
 
-def said(blocks: list[Block]) -> str:
+def lost(message: Fields, held: Collection[str] = (), held_in_results: Collection[str] = ()) -> list[str]:
+    """Return the kinds in `LOST` of the parts of a message that a program cannot hold.
+
+    Args:
+        message: The message.
+        held: The kinds that the program has in messages.
+        held_in_results: The kinds that it has in results of calls.
+    """
+    blocks = blocks_of(message)
+    found = [block.kind for block in blocks if block.kind not in held]
+    found += [inner.kind for block in blocks for inner in block.inner if inner.kind not in held_in_results]
+    return [kind for kind in found if kind in LOST]
+
+
+def said(blocks: Iterable[Block]) -> str:
     """Return the texts of a message, each on a line of its own."""
-    return "\n".join(block.text for block in blocks if block.kind == "text" and block.text)
+    return "\n".join(block.text for block in blocks if block.kind in _SAID and block.text)
 
 
 def text_of(value: object) -> str:
@@ -106,10 +155,10 @@ def _blocks(part: object) -> Iterator[Block]:
         yield _call(fields)
     elif kind in RESULTS:
         yield _result(fields)
-    elif kind == "image":
-        yield Block("text", linked(fields)) if linked(fields) else _image(fields)
+    elif kind in MEDIA:
+        yield media_block(fields)
     else:
-        yield Block("text", text_of(part))
+        yield Block(DATA, text_of(part))
 
 
 def _call(fields: Fields) -> Block:
@@ -120,14 +169,15 @@ def _call(fields: Fields) -> Block:
 
 def _result(fields: Fields) -> Block:
     content = fields.get("content", fields.get("output"))
-    inner = content if isinstance(content, list) else [content]
-    text = said([block for part in inner for block in _blocks(part)])
+    parts = content if isinstance(content, list) else [content]
+    inner = tuple(block for part in parts for block in _blocks(part))
     return Block(
         "result",
-        text,
+        said(inner),
         id=_first(fields, "tool_call_id", "toolCallId", "tool_use_id", "call_id", "id"),
         name=_first(fields, "toolName", "tool_name", "name"),
         failed=bool(fields.get("isError") or fields.get("is_error")),
+        inner=inner,
     )
 
 

@@ -21,6 +21,8 @@ import msgspec
 from treering.api.view import View
 from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
+from treering.messages import shape_of
+from treering.programs.common.blocks import LOST, lost
 from treering.programs.common.entry import PIECE, RAW, Encode, as_bytes, framed
 from treering.programs.common.hidden import EDITS, hidden
 from treering.programs.common.in_force import InForce
@@ -35,7 +37,7 @@ from treering.session.verbs.extending import EXPORTED
 from treering.transcript.node import Draft
 
 _NO_WORD: Final = "the format has no such record"
-_REASONS: Final = {
+_REASONS: Final = LOST | {
     "damage": "bytes in which there is no record",
     "link": "links to other sessions of the store",
     "session": "the header has no id, or another type, and the program opens no such file",
@@ -111,11 +113,9 @@ class _Composer:
         """By note that an export wrote and an import read: its parent in the file; `_NOWHERE` if there are several."""
         self._first: dict[str, str] = {}
         """By node that is written as several entries: the first of these entries."""
-        self._titled = target.TITLED
-        """Whether the file says the title."""
+        self._titled = target.TITLED  # whether the file says the title
         self._settings = InForce(view)
-        self._newest: str | None = None
-        """The node taken last."""
+        self._newest: str | None = None  # the node taken last
         self._unseen: dict[str, tuple[str, str]] = {}
         self._old: int | None = None  # version of the file that was imported last; None if there was none
         # Whether the imported entries from here on had ids; an entry without an id follows the entry before it.
@@ -278,6 +278,8 @@ class _Composer:
         amended = self._as_amended(draft)
         said = (amended is not draft or stored.erased) and draft.kind == "message"
         made = self._target.adapt(amended, self._settings.at(draft, self._newest)) if said else None
+        if made is not None:
+            self._count_lost(amended.payload)
         return made if made is not None and made.kind == "message" else amended
 
     def _as_amended(self, draft: Draft) -> Draft:
@@ -303,11 +305,20 @@ class _Composer:
                 self._unseen[str(draft.id)] = (draft.kind, reason)
             elif made is None:
                 self._left[draft.kind, False] += 1
+            elif draft.kind in _SHOWN and isinstance(draft.payload, dict):
+                self._count_lost(piece.payload)
             if made is not None and draft.type == "note":
                 self._later.append(made)
             elif made is not None:
                 self._write(made, parent)
                 parent = made.id
+
+    def _count_lost(self, message: object) -> None:
+        """Count the parts of a message that the program cannot hold."""
+        fields = fields_of(message)
+        if shape_of(fields) != self._target.FORMAT:
+            kinds = lost(fields, self._target.HOLDS, self._target.HOLDS_IN_RESULTS)
+            self._left.update((kind, True) for kind in kinds)
 
     def _apart(self, draft: Draft) -> list[Draft]:
         """Split a draft into the drafts that the program needs for the same message; the last one has its id."""

@@ -77,6 +77,10 @@ class LineExporter(Protocol):
     """The version in the header of new files."""
     SENDS_EMPTY: bool
     """Whether summaries without text are sent to the model."""
+    HOLDS: frozenset[str]
+    """Kinds of `treering.programs.common.blocks.LOST` that its messages can hold."""
+    HOLDS_IN_RESULTS: frozenset[str]
+    """Those that a result of a call can hold."""
     TITLED: bool
     """Whether the program has the title of a session in another place than its entries."""
 

@@ -18,7 +18,7 @@ from treering.checkpoint.context import Context
 from treering.checkpoint.policy import Seen, find_policy, render
 from treering.format import values
 from treering.format.values import Fields, fields_of
-from treering.programs.common.blocks import blocks_of
+from treering.programs.common.blocks import LOST, lost
 from treering.programs.common.entry import RAW, as_bytes
 from treering.programs.common.rfc3339 import write_time
 from treering.programs.common.stored import Stored, header_in, is_fork, stored_drafts
@@ -80,7 +80,7 @@ def compose(view: View) -> Composed:
         model = _model(context, header, since)
         document = _document(view.info, header, model, messages, _counted(view, since, header))
         data = _written(document, parts)
-    left_out = [*_left(view.info, records, context), *_images(context, drafts)]
+    left_out = [*_left(view.info, records, context), *_lost(context, drafts)]
     return Composed(data=[data], entry_ids=None, labels=None, left_out=left_out, messages=messages)
 
 
@@ -285,8 +285,8 @@ def _left(info: SessionInfo, records: Sequence[Stored], context: Context) -> lis
     return [LeftOut(kind, count, reason) for (kind, reason), count in left.items() if count]
 
 
-def _images(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:
-    """Return the images in messages of other programs, which evva cannot hold."""
+def _lost(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:
+    """Return the parts of messages of other programs that evva cannot hold."""
     messages = [fields_of(drafts[item.node].draft.payload) for item in context.items if item.view == MESSAGE]
-    count = sum(block.kind == "image" for message in messages for block in blocks_of(message))
-    return [LeftOut("image", count, "evva keeps no images in messages", seen=True)] if count else []
+    found = Counter(kind for message in messages for kind in lost(message))
+    return [LeftOut(kind, count, LOST[kind], seen=True) for kind, count in found.items()]

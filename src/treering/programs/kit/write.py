@@ -44,6 +44,8 @@ class _Kit:
     FORMAT = NAME
     VERSION = VERSION
     SENDS_EMPTY = False
+    HOLDS = frozenset({"image"})
+    HOLDS_IN_RESULTS: frozenset[str] = frozenset()
     TITLED = False
 
     def __init__(self) -> None:

@@ -60,6 +60,8 @@ class _Omp:
     FORMAT = FORMAT
     VERSION = VERSION
     SENDS_EMPTY = False
+    HOLDS = frozenset({"image"})
+    HOLDS_IN_RESULTS = frozenset({"image"})
     TITLED = True
 
     def __init__(self) -> None:

@@ -73,6 +73,8 @@ class _Operator:
     FORMAT = NAME
     VERSION = VERSION
     SENDS_EMPTY = True
+    HOLDS = frozenset({"image"})
+    HOLDS_IN_RESULTS: frozenset[str] = frozenset()
     TITLED = False
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ import msgspec
 from treering.api.view import View
 from treering.calls import CALLS
 from treering.format.values import Fields, fields_of
-from treering.messages import called_beside, common, shape_of
-from treering.programs.common.blocks import is_result, linked, text_of
+from treering.messages import MEDIA, called_beside, common, shape_of
+from treering.programs.common.blocks import is_result, media_block, text_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.times import write_time
@@ -58,6 +58,8 @@ class _Pi:
     FORMAT = FORMAT
     VERSION = VERSION
     SENDS_EMPTY = False
+    HOLDS = frozenset({"image"})
+    HOLDS_IN_RESULTS = frozenset({"image"})
     TITLED = False
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
@@ -193,22 +195,26 @@ def _blocks(content: object) -> list[object]:
 
 
 def _block(part: Any) -> object:
-    if not isinstance(part, dict):
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str):
         return {"type": "text", "text": text_of(part)}
-    kind = text_of(part.get("type"))
     if kind in _TEXTS:
         return {**part, "type": "text"} if kind != "refusal" else {"type": "text", "text": part.get("refusal", "")}
     if kind in _THINKING and "thinkingSignature" not in part:
         signed = {"thinkingSignature": part["signature"]} if part.get("signature") else {}
         return {"type": "thinking", "thinking": part.get("thinking", part.get("text", "")), **signed}
-    if kind == "image" and linked(part):
-        return {"type": "text", "text": linked(part)}
-    if kind == "image" and "media_type" in part:
-        return {"type": "image", "data": part.get("data", ""), "mimeType": part["media_type"]}
-    if kind == "image" and fields_of(part.get("source")).get("data"):
-        source = part["source"]
-        return {"type": "image", "data": source["data"], "mimeType": source.get("media_type", "image/png")}
+    if kind in MEDIA:
+        return _media(part)
     return _call(part) if kind in CALLS else part
+
+
+def _media(part: Fields) -> object:
+    if part.get("type") == "image" and isinstance(part.get("data"), str) and "mimeType" in part:
+        return part
+    block = media_block(part)
+    if block.kind == "image":
+        return {"type": "image", "data": block.text, "mimeType": block.name or "image/png"}
+    return {"type": "text", "text": block.text}
 
 
 def _call(part: object) -> object:

@@ -12,20 +12,9 @@ from typing import Any, Final
 from treering.errors import UsageError
 from treering.ids import time_text
 from treering.kinds import Kind
+from treering.messages import ANY_IMAGE, Media
 from treering.server.shapes.kept import changes_in, kept_of, restored_all
-from treering.server.shapes.parts import (
-    ANY_IMAGE,
-    Call,
-    Media,
-    Other,
-    Part,
-    Result,
-    Said,
-    Text,
-    Thinking,
-    json_text,
-    text_or_blocks,
-)
+from treering.server.shapes.parts import Call, Other, Part, Result, Said, Text, Thinking, json_text, text_or_blocks
 from treering.server.shapes.results import Results, Words, drafts_of_message
 from treering.transcript.node import Draft
 

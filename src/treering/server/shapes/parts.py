@@ -9,13 +9,10 @@ import msgspec
 
 from treering import calls
 from treering.format.erasure import NOTE, Erased
-from treering.messages import common
+from treering.messages import MEDIA, Media, common, media_of
 
-ANY_IMAGE: Final = "image/*"
-"""The media type of an image of which only the URL is known."""
 _ROLES: Final = {"ai": "assistant", "model": "assistant", "human": "user", "developer": "system"}
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
-_MEDIA: Final = frozenset({"image", "image_url", "input_image", "document", "file", "input_file", "audio", "video"})
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -45,15 +42,6 @@ class Result(msgspec.Struct, frozen=True):
     call: str
     output: Any
     is_error: bool = False
-
-
-class Media(msgspec.Struct, frozen=True):
-    """An image or another file."""
-
-    url: str
-    """A `data:` URL if it has the bytes."""
-    media_type: str = ""
-    name: str = ""
 
 
 class Other(msgspec.Struct, frozen=True):
@@ -129,7 +117,12 @@ def _part(block: Any, named: calls.Call | calls.Result | None) -> Part:
     if kind == "thinking" and isinstance(thought := block.get("thinking"), str):
         signature = block.get("signature")
         return Thinking(thought, signature if isinstance(signature, str) else None)
-    return (_media(block) if kind in _MEDIA else None) or Other(block)
+    return (media_of(block) if kind in MEDIA else None) or Other(block)
+
+
+def parts_in(output: Sequence[Any]) -> list[Part]:
+    """Split the output of a tool that is a list of blocks."""
+    return [_part(block, None) for block in output]
 
 
 def _call(call: calls.Call) -> Call:
@@ -144,27 +137,6 @@ def _call(call: calls.Call) -> Call:
 
 def _failed(block: Mapping[Any, Any]) -> bool:
     return block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
-
-
-def _media(block: Mapping[Any, Any]) -> Media | None:
-    """Return the file in a block, in whichever form an API gives its bytes or URL; None if there is none."""
-    source = block.get("source")
-    fields: Mapping[Any, Any] = source if isinstance(source, Mapping) else block
-    address = fields.get("url", fields.get("image_url", fields.get("file_data")))
-    if isinstance(address, Mapping):
-        address = address.get("url")
-    kind = fields.get("media_type", fields.get("mimeType", fields.get("mime_type")))
-    name = block.get("title", block.get("filename", block.get("name")))
-    data = fields.get("data")
-    if isinstance(data, str) and isinstance(kind, str):
-        address = f"data:{kind};base64,{data}"
-    if not isinstance(address, str):
-        return None
-    if not isinstance(kind, str) and address.startswith("data:"):
-        kind = address[len("data:") :].partition(";")[0]
-    if not isinstance(kind, str) and str(block.get("type")).endswith(("image", "image_url")):
-        kind = ANY_IMAGE
-    return Media(address, kind if isinstance(kind, str) else "", name if isinstance(name, str) else "")
 
 
 def payload_of(role: str, parts: Sequence[Part], **fields: object) -> dict[str, object]:

@@ -11,19 +11,9 @@ from typing import Any, Final
 
 from treering.errors import UsageError
 from treering.kinds import Kind
+from treering.messages import Media
 from treering.server.shapes.kept import changes_in, kept_of, restored_all
-from treering.server.shapes.parts import (
-    Call,
-    Media,
-    Other,
-    Part,
-    Result,
-    Said,
-    Text,
-    Thinking,
-    json_text,
-    text_or_blocks,
-)
+from treering.server.shapes.parts import Call, Other, Part, Result, Said, Text, Thinking, json_text, text_or_blocks
 from treering.server.shapes.results import Results, Words, drafts_of_message
 from treering.transcript.node import Draft
 
