@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from treering.server.shapes.parts import Call, Media, Part, Result, Said, Text, Thinking, json_text, text_or_blocks
+from treering.messages import Media
+from treering.server.shapes.parts import Call, Other, Part, Result, Said, Text, Thinking, json_text, text_or_blocks
 from treering.server.shapes.results import with_answers
 
 
 def messages_of(said: Iterable[Said]) -> list[dict[str, Any]]:
     """Return a conversation.
 
-    Thinking is left out, since this API has no field for it, and a result without its call, since the API refuses it.
+    Thinking is left out, since this API has no field for it. So are a result without its call, and a call without its
+    result if the conversation goes on, since the API refuses them.
     """
     found: list[dict[str, Any]] = []
     for role, given in with_answers(said):
@@ -47,8 +49,15 @@ def _shown(part: Part) -> dict[str, Any]:
             return {"type": "text", "text": text}
         case Media(url, kind, name) if not kind or kind.startswith("image/"):
             return {"type": "image_url", "image_url": {"url": url}}
+        case Media(url, kind, _) if kind.startswith("audio/") and url.startswith("data:"):
+            sound = {"data": url.partition(";base64,")[2], "format": kind.removeprefix("audio/")}
+            return {"type": "input_audio", "input_audio": sound}
+        case Other(block) if isinstance(block, Mapping) and block.get("type") == "file":
+            return {**block}  # by its id
         case Media(url, _, name):
             return {"type": "file", "file": {"file_data": url, **({"filename": name} if name else {})}}
+        case Other(block):
+            return {"type": "text", "text": json_text(block)}
         case _:
             return {"type": "text", "text": json_text(part)}
 

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from treering.calls import Place, pairing, without
+from treering.format.erasure import Erased
 from treering.server.shapes.kept import FIELD, difference
 from treering.server.shapes.parts import Call, Part, Result, Said, block_of, parts_of, payload_of
 from treering.transcript.node import Draft
@@ -36,13 +38,19 @@ class Results:
 
 
 def with_answers(said: Iterable[Said]) -> Iterator[tuple[str, list[Part]]]:
-    """Yield role and parts of each message, without results whose call is not in a message before.
+    """Yield role and parts of each message, without results that have no call before, and calls that were passed over.
 
-    Model APIs refuse a conversation with such results. It has some if it is cut, or if the call was retracted.
+    Model APIs refuse a conversation with such parts. It has such results if it is cut, or if the call was retracted; it
+    has such calls if it went on without the result (`treering.calls.pairing`). The next message can answer the others.
     """
-    called = set[str]()
-    for each in said:
-        parts = [part for part in each.parts if not isinstance(part, Result) or part.call in called]
+    listed, called = [*said], set[str]()
+    messages = [each.payload.message if isinstance(each.payload, Erased) else each.payload for each in listed]
+    gone: dict[int, list[Place]] = {}
+    for passed in pairing(messages).passed:
+        gone.setdefault(passed.at, []).append(passed.call.place)
+    for at, each in enumerate(listed):
+        given = parts_of(without(messages[at], gone[at]) or {}) if at in gone else each.parts
+        parts = [part for part in given if not isinstance(part, Result) or part.call in called]
         called.update(part.id for part in parts if isinstance(part, Call))
         yield each.role, parts
 
