@@ -36,7 +36,7 @@ from treering.programs.common.lines import decode
 from treering.programs.common.named_uuid import named_uuid
 from treering.programs.common.reader import text_of
 from treering.programs.common.source_record import record_bytes
-from treering.programs.common.stored import is_circular, let_index_go, stored_drafts, title_of_creation
+from treering.programs.common.stored import NO_JSON, VALUES, is_circular, let_index_go, stored_drafts, title_of_creation
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.times import write_time
 from treering.programs.formats import find_format
@@ -48,6 +48,7 @@ _NOT_WRITTEN: Final = frozenset({"card", "created", "exported", "import", "link"
 """Notes about the store or the import, which are not part of the conversation."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 _REASONS: Final = LOST | {
+    VALUES: NO_JSON,
     "agent": "what is known of a subagent is kept in a file beside its own, which is not written",
     "branch": "Claude Code finds another way to where the session stands",
     "damage": "bytes in which there is no record",
@@ -160,6 +161,7 @@ class _Composer:
         self._amended = {draft.target: draft.payload for draft in edits if draft.kind == "amend"}
         for stored in stored_drafts(self._view, NAME):
             self._take(stored.draft)
+            self._left.update({(VALUES, stored.draft.type != "note"): stored.lacked} if stored.lacked else {})
         if not self._titled and (title := title_of_creation(self._view.info)) is not None:
             self._take_note(title)
         for entry in self._later:

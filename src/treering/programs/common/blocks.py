@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from treering.calls import CALLS, RESULTS
-from treering.format import values
 from treering.format.values import Fields, fields_of
 from treering.messages import MEDIA, called_beside, common, is_image, media_of
+from treering.programs.common.writing import json_text
 
 _ROLES: Final = {
     "ai": "assistant",
@@ -138,7 +138,7 @@ def text_of(value: object) -> str:
     """Return text as it is, an empty text for null, and any other value as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else values.encode(value).decode()
+    return value if isinstance(value, str) else json_text(value)
 
 
 def _blocks(part: object) -> Iterator[Block]:

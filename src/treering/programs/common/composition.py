@@ -30,7 +30,16 @@ from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.reader import text_of
 from treering.programs.common.rules import Rules
 from treering.programs.common.source_record import numbered_record, object_in, own_id, record_bytes
-from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts, title_of_creation
+from treering.programs.common.stored import (
+    NO_JSON,
+    VALUES,
+    Stored,
+    is_circular,
+    is_fork,
+    let_index_go,
+    stored_drafts,
+    title_of_creation,
+)
 from treering.programs.common.target import NOT_WRITTEN, UNTOLD, Composed, LeftOut, LineExporter
 from treering.programs.formats import Format, find_format
 from treering.session.verbs.extending import EXPORTED
@@ -38,6 +47,7 @@ from treering.transcript.node import Draft
 
 _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = LOST | {
+    VALUES: NO_JSON,
     "damage": "bytes in which there is no record",
     "link": "links to other sessions of the store",
     "session": "the header has no id, or another type, and the program opens no such file",
@@ -235,6 +245,7 @@ class _Composer:
 
     def _take(self, stored: Stored) -> None:
         draft = stored.draft
+        self._left.update({(VALUES, draft.type != "note"): stored.lacked} if stored.lacked else {})
         self._newest = draft.id if draft.type == "node" else self._newest
         self._titled = self._titled or (draft.type == "note" and draft.kind == "title")
         if draft.type == "edit":

@@ -12,13 +12,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from treering.api.view import View
 from treering.format import values
 from treering.format.erasure import NOTE, Erased, is_erased
 from treering.format.record import Record, decode_record, read_brief, skeleton_of_record
 from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
+from treering.messages import common
 from treering.programs.common.usage import is_copied
+from treering.programs.common.writing import lacked_by_json, plain
 from treering.session.payload import decode_payload, decode_source
 from treering.session.reader import Readable
 from treering.session.state import ORIGIN
@@ -41,6 +45,11 @@ def is_circular(view: View) -> bool:
     return any(problem.kind == "cycle" for problem in view.problems())
 
 
+VALUES: Final = "value"
+"""The kind of values in `LeftOut` that JSON lacks."""
+NO_JSON: Final = "JSON has no such values: numbers that are not finite, bytes, sets, times, keys that are not text"
+
+
 class Stored(NamedTuple):
     """A node, note or edit."""
 
@@ -49,6 +58,8 @@ class Stored(NamedTuple):
     """Whether an importer made it, so that it can be written back unchanged."""
     erased: bool = False
     """Its payload is the message that stands for what was erased, which no program wrote."""
+    lacked: int = 0
+    """How many of its values JSON lacks; something else is in their place."""
 
 
 def header_in(records: Iterable[Stored]) -> Draft | None:
@@ -95,7 +106,18 @@ def stored_drafts(
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format
         imported = header and from_file and record.time is not None
         if imported or not (header and from_file and record.kind == "title"):  # that title is in the header
-            yield Stored(draft, imported, erased)
+            yield Stored(draft, imported, erased) if imported else _as_json(Stored(draft, imported, erased))
+
+
+def _as_json(stored: Stored) -> Stored:
+    """Return a record that was made here without values that JSON lacks."""
+    draft = stored.draft
+    payload, brief = plain(draft.payload), plain(draft.brief)
+    if payload is draft.payload and brief is draft.brief:
+        return stored
+    made = msgspec.structs.replace(draft, payload=payload, brief=brief)
+    read = common(draft.payload) if isinstance(draft.payload, dict) else draft.payload  # bytes of images are no loss
+    return stored._replace(draft=made, lacked=lacked_by_json([read, draft.brief]))
 
 
 def let_index_go(reader: Readable) -> Steps[None]:

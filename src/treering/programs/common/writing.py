@@ -6,10 +6,12 @@ without these are encoded by msgspec.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +31,60 @@ _GO_ESCAPES: Final = {
 }
 
 _encoder = msgspec.json.Encoder()
+
+
+def plain(value: Any) -> Any:
+    """Return a recorded value as JSON has it; the same object if it is JSON already.
+
+    Bytes become base64, a number that is not finite null, a set or tuple a list, a time its text in ISO 8601, a
+    duration its seconds, and each key of an object text.
+    """
+    if type(value) is dict:
+        made = {_plain_key(name): plain(part) for name, part in value.items()}
+        return value if all(made.get(name, made) is part for name, part in value.items()) else made
+    if type(value) is list:
+        parts = [plain(part) for part in value]
+        return value if all(one is other for one, other in zip(value, parts, strict=True)) else parts
+    known = _PLAIN.get(type(value))
+    return value if known is None else known(value)
+
+
+def lacked_by_json(value: Any) -> int:
+    """Return how many parts of a value JSON cannot express; a tuple is a list everywhere, so it is none of them."""
+    if isinstance(value, dict):
+        return sum((type(name) is not str) + lacked_by_json(part) for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return sum(map(lacked_by_json, value))
+    return type(value) in _PLAIN and not (isinstance(value, float) and math.isfinite(value))
+
+
+def json_text(value: object) -> str:
+    """Return the JSON of a recorded value that any program can read."""
+    given = plain(value)
+    try:
+        return _encoder.encode(given).decode()
+    except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError):
+        return "".join(_javascript_parts(given))
+
+
+def _plain_key(name: object) -> str:
+    if type(name) is str:
+        return name
+    return json_text(name)
+
+
+_PLAIN: Final[dict[type, Callable[[Any], Any]]] = {
+    float: lambda number: number if math.isfinite(number) else None,
+    bytes: lambda data: base64.b64encode(data).decode(),
+    tuple: lambda parts: [plain(part) for part in parts],
+    set: lambda parts: sorted(map(plain, parts), key=json_text),
+    frozenset: lambda parts: sorted(map(plain, parts), key=json_text),
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: timedelta.total_seconds,
+}
+"""By type of a value that JSON lacks: what is written in its place."""
 
 
 def encode_javascript(record: object) -> bytes:

@@ -21,11 +21,11 @@ from treering.format.values import Fields, fields_of
 from treering.programs.common.blocks import LOST, lost
 from treering.programs.common.entry import RAW, as_bytes
 from treering.programs.common.rfc3339 import write_time
-from treering.programs.common.stored import Stored, header_in, is_fork, stored_drafts
+from treering.programs.common.stored import NO_JSON, VALUES, Stored, header_in, is_fork, stored_drafts
 from treering.programs.common.target import NOT_WRITTEN, UNTOLD, Composed, LeftOut
 from treering.programs.common.usage import spelled
 from treering.programs.common.words import SPELLED, WORDS, digest_of
-from treering.programs.common.writing import encode_go
+from treering.programs.common.writing import encode_go, plain
 from treering.programs.evva.policy import MESSAGE, named
 from treering.programs.evva.read import (
     ENVELOPE,
@@ -105,7 +105,7 @@ def _context(reader: Readable) -> Steps[Context]:
 
 def _rendered(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> object:
     if inline is not None:
-        return render(MESSAGE, values.decode(inline), Seen(node, 0, {}, {}))
+        return render(MESSAGE, plain(values.decode(inline)), Seen(node, 0, {}, {}))
     draft = drafts[node].draft
     return render(view, draft.payload, Seen(node, draft.time_ms or 0, draft.links or {}, draft.brief or {}))
 
@@ -128,7 +128,7 @@ def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
     since: list[Draft] = []
     above: dict[str | None, str | None] = {}
     read_ms = None
-    for draft, imported, _ in records:
+    for draft, imported, *_ in records:
         if draft.type == "node":
             above[draft.id] = draft.parent if isinstance(draft.parent, str) else None
         if draft.kind == ORIGIN:
@@ -276,13 +276,15 @@ def _left(info: SessionInfo, records: Sequence[Stored], context: Context) -> lis
     shown = set(context.nodes)
     left: Counter[tuple[str, str]] = Counter()
     titled = any(each.draft.kind == "title" for each in records)
+    lacked = sum(each.lacked for each in records if each.draft.id in shown or each.draft.target in shown)
+    told = [LeftOut(VALUES, lacked, NO_JSON, seen=True)] if lacked else []
     left["title", _NO_WORD] += bool(info.title) and not titled
     for draft in (each.draft for each in records):
         if draft.type == "node" and draft.kind in MESSAGES and draft.id not in shown:
             left[draft.kind, "not in the context, and evva keeps no history"] += 1
         elif draft.kind not in _PERSISTED | UNTOLD:
             left[draft.kind, _NO_WORD] += 1
-    return [LeftOut(kind, count, reason) for (kind, reason), count in left.items() if count]
+    return [*told, *(LeftOut(kind, count, reason) for (kind, reason), count in left.items() if count)]
 
 
 def _lost(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:

@@ -21,11 +21,11 @@ from typing import Final
 from treering.checkpoint.context import Context
 from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
-from treering.format import values
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
 from treering.messages import GEMINI, PYDANTIC_AI, shape_of
 from treering.programs.common.blocks import Block, blocks_of, role_of, text_of
+from treering.programs.common.writing import json_text
 
 MESSAGE: Final = "kit.message@1"
 COMPACTION: Final = "kit.compaction@1"
@@ -147,7 +147,7 @@ def _part(block: Block) -> Fields:
         signed = {"signature": block.signature} if block.signature else {}
         return {"type": "reasoning", "data": {"thinking": block.text, **signed}}
     if block.kind == "call":
-        arguments = block.arguments if isinstance(block.arguments, str) else values.encode(block.arguments).decode()
+        arguments = block.arguments if isinstance(block.arguments, str) else json_text(block.arguments)
         data = {"id": block.id, "name": block.name, "input": arguments, "finished": True}
         return {"type": "tool_call", "data": data}
     if block.kind == "result":

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from treering.api.view import View
-from treering.format import values
 from treering.format.values import Fields, fields_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.rfc3339 import write_time
 from treering.programs.common.target import Composed, LeftOut
+from treering.programs.common.writing import json_text
 from treering.programs.kit.policy import parts_of, role_in_kit, sent
 from treering.programs.kit.read import NAME, VERSION, are_readable
 from treering.store.info import SessionInfo
@@ -134,7 +134,7 @@ def _model_change(draft: Draft, settings: Mapping[str, object]) -> Fields:
 def _as_data(draft: Draft, _settings: Mapping[str, object]) -> Fields:
     data = {name: value for name, value in (("brief", draft.brief), ("payload", draft.payload)) if value is not None}
     named = {"custom_type": f"treering.{draft.kind}"}
-    return {"kind": "custom", "payload": named | {"data": values.encode(data).decode()}, "brief": named}
+    return {"kind": "custom", "payload": named | {"data": json_text(data)}, "brief": named}
 
 
 def _as_it_is(_draft: Draft, _settings: Mapping[str, object]) -> Fields:
