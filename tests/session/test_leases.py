@@ -18,7 +18,7 @@ import pytest
 from tests.drivers import PassingDriver, Unheld
 from tests.servers import S3Server
 from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
-from tests.session.faults import Unreliable
+from tests.session.faults import Meeting, Unreliable, Wanted, tail_write
 from tests.storage.processes import start
 
 import treering
@@ -37,7 +37,8 @@ from treering.errors import (
 from treering.format.register import TailHeader, decode_tail
 from treering.journal.lease import SEEN_MAX, FailureDetector
 from treering.storage.faulty import Fault
-from treering.storage.requests import Answer, Batch, Driver, Put
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Answer, Batch, Driver, Get, Put, Request
 from treering.store.place import Place
 
 
@@ -542,6 +543,68 @@ def test_who_waits_gets_it_when_it_is_released() -> None:
     assert 0.2 <= time.monotonic() - began < 0.9
     first.close()
     Store(Place(workers.driver)).session("s", claim=1, wait=0.2).close()
+
+
+def look(request: Request) -> bool:
+    """The request by which a worker that waits looks again."""
+    return isinstance(request, Get) and bool(request.unless)
+
+
+class Ending:
+    """A session that its worker deletes right before another worker's request.
+
+    Args:
+        wanted: A `look`, while that worker has the lease; or the write that takes the lease, which is free.
+        purged: It is purged, too.
+    """
+
+    def __init__(self, wanted: Wanted, *, purged: bool) -> None:
+        memory = MemoryDriver()
+        self.others = Store(Place(Unheld(memory)))
+        first = self.others.session("s")
+        first.append("old")
+        first.claim(ttl=3600 if wanted is look else None)
+        self._meeting = Meeting(memory)
+        self.store = Store(Place(Unheld(self._meeting)))
+        self._wanted, self._purged = wanted, purged
+
+    def arm(self) -> None:
+        """Delete it before the next wanted request."""
+        self._meeting.before(self._wanted, self._end)
+
+    def _end(self) -> None:
+        self.others.delete("s")
+        if self._purged:
+            self.others.purge("s")
+
+
+@pytest.mark.parametrize("purged", [False, True])
+@pytest.mark.parametrize("wanted", [look, tail_write])
+def test_who_opens_a_session_that_is_deleted_meanwhile_creates_it(wanted: Wanted, *, purged: bool) -> None:
+    """As who comes a moment later does, whether it waited for the lease or was about to take it."""
+    ending = Ending(wanted, purged=purged)
+    ending.arm()
+    with ending.store.session("s", claim=1, wait=1) as session:
+        assert session.is_new
+        assert session.lease is not None
+        session.append("new")
+    assert texts(ending.others.view("s").context) == ["new"]
+    assert ending.others.verify("s") == []
+
+
+@pytest.mark.parametrize("purged", [False, True])
+@pytest.mark.parametrize("wanted", [look, tail_write])
+def test_who_may_not_create_or_saw_a_session_is_told_that_it_is_deleted(wanted: Wanted, *, purged: bool) -> None:
+    """With `create=False` there is nothing to open; who had it open must not go on in another one."""
+    ending = Ending(wanted, purged=purged)
+    ending.arm()
+    with pytest.raises(NotFoundError):
+        ending.store.session("s", create=False, claim=1, wait=1)
+    ending = Ending(wanted, purged=purged)
+    session = ending.store.session("s")
+    ending.arm()
+    with pytest.raises(SessionDeletedError):
+        session.claim(ttl=1, wait=1)
 
 
 @pytest.mark.parametrize("locks", [False, True])

@@ -194,7 +194,7 @@ class Place:
         try:
             yield from writer.open()
             if opening.claim is not None:
-                yield from verbs.leasing.claim(writer, ttl=opening.claim, wait=opening.wait)
+                yield from verbs.leasing.claim(writer, ttl=opening.claim, wait=opening.wait, opens=True)
         except BaseException:
             release(holds)
             raise

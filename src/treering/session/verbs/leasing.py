@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from treering import journal
-from treering.errors import ConflictError, SessionHeldError, TreeringError, UsageError
+from treering.errors import ConflictError, SessionDeletedError, SessionHeldError, TreeringError, UsageError
 from treering.ids import new_nonce, uptime
 from treering.journal.register import Attempts
 from treering.kinds import Kind
@@ -23,7 +23,7 @@ LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0  # between two looks while waitin
 LOOKS_PER_TTL = 20
 
 
-def claim(writer: Writer, *, ttl: float | None = None, wait: float = 0.0) -> Job[None]:
+def claim(writer: Writer, *, ttl: float | None = None, wait: float = 0.0, opens: bool = False) -> Job[None]:
     """Lock the session; with `ttl` also take its lease, and create the session if it does not exist.
 
     Args:
@@ -31,8 +31,11 @@ def claim(writer: Writer, *, ttl: float | None = None, wait: float = 0.0) -> Job
         ttl: Seconds after which another worker may take the lease over if this one gave no sign of life: it recorded
             nothing, and did not call `renew`. None: lock only.
         wait: Maximum number of seconds to wait for another worker; only with `ttl`.
+        opens: The caller is opening the session, and has seen nothing of it: if it is deleted meanwhile, it is opened
+            again, as one that does not exist.
 
     Raises:
+        SessionDeletedError: Another process deleted it.
         SessionHeldError: Another worker has it, or another process of this computer has the session open.
         UsageError: The session was opened shared, or a number is out of range.
         ConflictError: This handle was stopped before by another writer; open the session again.
@@ -51,21 +54,19 @@ def claim(writer: Writer, *, ttl: float | None = None, wait: float = 0.0) -> Job
     if not wait >= 0:
         raise UsageError(f"wait must be at least 0. got={wait!r}", kind=Kind.LEASE)
     detector = writer.detector() if writer.detector is not None else journal.lease.FailureDetector()
-    began, looked = detector.clock(), False
+    began, looks = detector.clock(), False
     while True:
         try:
-            writer.lock()
-            yield from _take(writer, ttl_ms, detector)
+            yield from _lock_and_take(writer, ttl_ms, detector, looks=looks, opens=opens)
         except SessionHeldError:
             left = began + wait - detector.clock()
-            if looked and left <= 0:
+            if looks and left <= 0:
                 raise
         else:
             return
-        if looked:
+        if looks:
             yield Wait(min(left, _pause(writer, detector, ttl)))
-        looked = True  # the session in memory may be out of date
-        yield from _look_again(writer)
+        looks = True  # the session in memory may be out of date
 
 
 def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
@@ -142,6 +143,25 @@ def give_back(writer: Writer) -> Steps[None]:
         yield from release(writer)
     except TreeringError:
         return
+
+
+def _lock_and_take(
+    writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector, *, looks: bool, opens: bool
+) -> Steps[None]:
+    """Lock the session and take its lease, after another look if `looks`; for `opens` see `claim`."""
+    deletions = Attempts(writer.keys.tail)
+    while deletions.another():
+        try:
+            if looks:
+                yield from _look_again(writer)
+            writer.lock()
+            yield from _take(writer, ttl_ms, detector)
+        except SessionDeletedError:
+            if not opens:
+                raise
+            yield from writer.open()
+        else:
+            return
 
 
 def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) -> Steps[None]:
