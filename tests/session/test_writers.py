@@ -84,7 +84,6 @@ def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> None:
     store = treering.open(tmp_path)
     first = store.session("s", hold=False)
     first.append("a")
-    first.release()
     second = store.session("s", hold=False)
     first.claim()
     with pytest.raises(SessionHeldError):
@@ -98,6 +97,44 @@ def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> None:
     first.append("c")
     first.close()
     assert texts(store.view("s").context) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("begins", ["creates", "finds", "released"])
+def test_a_session_without_a_hold_is_not_locked_when_it_begins_to_exist(begins: str, tmp_path: Path) -> None:
+    """Whether the handle creates it, finds it when it looks again, or was released before; `claim` locks it."""
+    store = treering.open(tmp_path)
+    first = store.session("s", hold=begins == "released")
+    if begins == "released":
+        first.release()
+    elif begins == "finds":
+        with store.session("s") as other:
+            other.append("a")
+        assert first.refresh()
+    first.append("b")
+    store.session("s").close()
+    first.claim()
+    with pytest.raises(SessionHeldError):
+        store.session("s")
+    first.append("c")
+    first.close()
+
+
+@pytest.mark.parametrize("finds", [False, True])
+def test_a_session_claimed_before_it_exists_is_locked_when_it_does(tmp_path: Path, *, finds: bool) -> None:
+    """Until it is released; so nobody comes between the claim and the first record and is stopped by it."""
+    store = treering.open(tmp_path)
+    first = store.session("s", hold=False)
+    first.claim()
+    if finds:
+        with store.session("s") as other:
+            other.append("a")
+        assert first.refresh()
+    first.append("b")
+    with pytest.raises(SessionHeldError):
+        store.session("s")
+    first.release()
+    store.session("s").close()
+    first.close()
 
 
 def test_a_session_is_held_from_its_first_record_on(tmp_path: Path) -> None:

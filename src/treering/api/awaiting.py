@@ -211,6 +211,7 @@ class AwaitingWriting(AwaitingSession[Writer]):
                 await self.perform(verbs.leasing.release)
         finally:
             async with self._lock:
+                self._known.locks = False
                 release(self._holds)
 
     def stream(self, /, role: str = "assistant", **fields: object) -> AsyncOpening[AsyncStreamWriter]:

@@ -163,6 +163,7 @@ class BlockingWriting(BlockingSession[Writer]):
                 self.perform(verbs.leasing.release)
         finally:
             with self._lock:
+                self._known.locks = False
                 release(self._holds)
 
     def stream(self, /, role: str = "assistant", **fields: object) -> StreamWriter:

@@ -69,6 +69,8 @@ class Writer:
         self.options = options
         self.lock: Callable[[], bool] = lambda: False
         """Locks the session for this handle, or raises `SessionHeldError`; false if the store has no locks."""
+        self.locks = False
+        """Whether the session is to be locked once it exists: if it is opened with a hold, or claimed."""
         self.holder: Callable[[], str] = lambda: ""
         """Describes this process in a line, for the error of processes that find the session held."""
         self.detector = detector
@@ -198,10 +200,10 @@ class Writer:
         return isinstance(answer, Unchanged)
 
     def _open_found(self) -> Steps[bool]:
-        """Open and lock the session if another writer has created it; return whether it exists."""
+        """Open the session if another writer has created it, and lock it if it is to be; return whether it exists."""
         try:
             yield from self.open()
-            if self.replica.exists:
+            if self.replica.exists and self.locks:
                 self.lock()
         except BaseException:
             self.creation.expect()

@@ -163,7 +163,8 @@ class Place:
     def writer(self, opening: Opening) -> tuple[Writer, list[Hold]]:
         """A writer that has not read anything yet, and its locks on the session, to be released at the end.
 
-        A session that does not exist yet is locked when it is created, so that no lock file is left without a record.
+        A session that does not exist yet is locked when it is created, so that no lock file is left without a record;
+        with `hold=False` only if it was claimed before.
 
         Raises:
             SessionHeldError: Another process holds the session; the message names it.
@@ -178,14 +179,20 @@ class Place:
 
         def prepare() -> Steps[None]:
             yield from self.prepare()  # first: a lock file would be an object of a store that is not new
-            take(create=True)
+            if writer.locks:
+                take(create=True)
+
+        def lock() -> bool:
+            held = take(create=False)
+            writer.locks = True  # until it is released
+            return held
 
         keys, policy = self.keys(opening.session), policy_named(opening.policy)
         options = msgspec.structs.replace(opening.options, redaction=self.redaction)
         writer = Writer(keys, policy, opening.card, options, prepare, memory=self.memory, detector=self.detector)
+        writer.lock, writer.holder = lock, holder_line
         if opening.hold:
-            take(create=False)
-        writer.lock, writer.holder = lambda: take(create=False), holder_line
+            lock()
         return writer, holds
 
     def open(self, opening: Opening) -> Job[Opened[Writer]]:

@@ -345,9 +345,6 @@ class TreeringSession(Closable):
             except SessionDeletedError:
                 self._opened = None  # and try again: the name may stand for a new session now
                 return work(self._session())
-            finally:
-                if self._opened is not None:
-                    self._opened.release()  # who creates a session takes its lock
 
     def _session(self) -> Session:
         if self._opened is None:
