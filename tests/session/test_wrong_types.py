@@ -47,6 +47,8 @@ REFUSED: dict[str, Verb] = {
     "a checkpoint": lambda s: s.append(Draft(type="checkpoint", id="c")),
     "a record of no type": lambda s: s.append(Draft(type="")),
     "a fork with a project that is a number": lambda s: s.fork("fork", project=-0.0),
+    "lines from before the first one": lambda s: list(s.lines(-1)),
+    "lines from before the first one, behind a seal": lambda s: (s.seal(), list(s.lines(-3))),
     "a fork with facts that are no JSON": lambda s: s.fork("fork", extra={"k": float("nan")}),
 }
 

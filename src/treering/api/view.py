@@ -291,6 +291,9 @@ class Reading(BlockingSession[R]):
 
         Args:
             first: The position to start from.
+
+        Raises:
+            UsageError: It is negative.
         """
         return self._each(verbs.reading.lines, first)
 

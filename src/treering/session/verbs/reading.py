@@ -489,6 +489,11 @@ def lines(reader: Readable, first: int = 0) -> Stream[bytes]:
     Args:
         reader: The session.
         first: The position to start from.
+
+    Raises:
+        UsageError: It is negative.
     """
+    if first < 0:
+        raise UsageError(f"no place to start from. first={first}", kind=Kind.OPTION)
     for steps in read_all(reader, first):
         yield Items((yield from steps))
