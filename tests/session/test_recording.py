@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import msgspec
 import pytest
 from tests.session.backends import Backend, kill, memory_backend, texts
+from tests.session.faults import recorded
 
 import treering
 from treering import ContextItem, NotFoundError, Schedule, UsageError
@@ -595,6 +596,53 @@ def test_an_expectation_is_not_put_off(backend: Backend) -> None:
         session.append("refused", expect="somewhere else")
     session.close()
     assert texts(backend.store().view("s").context) == ["a", "put off"]
+
+
+def test_what_was_put_off_is_where_it_is_expected(backend: Backend) -> None:
+    """Who expects the node that `session.node` says, or the one that `context` ends with, is right with both."""
+    session = backend.store().session("s", durability="turn")
+    session.append("a")
+    session.append("b", expect=session.node)  # before the first node
+    session.append("c")
+    session.append("d", expect=session.node)
+    session.append("e")
+    session.commit(["f"], state={"n": 1}, expect=session.context[-1].node)
+    session.append("g")
+    session.commit(["h"], state={"n": 2}, expect=session.node, expect_checkpoint=session.checkpoint_id)
+    assert session.head == "main"
+    assert texts(session.context) == ["a", "b", "c", "d", "e", "f", "g", "h"]
+    session.close()
+
+
+def test_a_commit_that_was_put_off_is_the_checkpoint_that_is_expected(backend: Backend) -> None:
+    """With first_write='assistant' there is none yet when the caller looks."""
+    session = backend.store().session("s", first_write="assistant")
+    session.commit(["a"], state={"n": 1})
+    assert session.checkpoint_id is None
+    session.commit([REPLY], state={"n": 2}, expect_checkpoint=session.checkpoint_id)
+    assert (session.state, texts(session.context)) == ({"n": 2}, ["a", "reply"])
+    session.close()
+
+
+@pytest.mark.parametrize("moves", ["message", "state"])
+def test_an_expectation_behind_what_was_put_off_is_about_other_writers(moves: str) -> None:
+    """What another writer did since the caller looked is refused as ever; what was put off is recorded."""
+    store = memory_backend().store()
+    session, other = (store.session("s", shared=True, durability="turn") for _ in range(2))
+    session.commit(["a"], state={"n": 0})
+    node, checkpoint = session.node, session.checkpoint_id
+    other.refresh()
+    session.append("put off")
+    if moves == "message":
+        other.commit(["other"])
+        with pytest.raises(treering.HeadMovedError):
+            session.append("refused", expect=node)
+    else:
+        other.commit(state={"n": 1})
+        with pytest.raises(treering.HeadMovedError):
+            session.commit(["refused"], state={"n": 2}, expect=node, expect_checkpoint=checkpoint)
+    assert texts(session.context) == ["a", "put off"]
+    assert "refused" not in recorded(store.view("s"))
 
 
 def test_unknown_options_are_refused(store: Store) -> None:

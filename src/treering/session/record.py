@@ -98,7 +98,7 @@ def record(
     if wish is not ANYWHERE and writer.appender.found:
         wish = _fulfilled(writer, drafts, wish)
     if wish.is_particular or (changed is not None and changed.context is not None):
-        yield from flush(writer)  # buffered drafts come first, at the current position
+        wish = yield from _behind_buffered(writer, wish)
     elif rider is None and writer.appender.holds_back(drafts, ends_turn=changed is not None):
         return (yield from _held_back(writer, drafts, known, changed, new_ids=new_ids, here=here))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
@@ -117,6 +117,24 @@ def record(
     head = heads.get(last, "") if not last or last in heads else (yield from head_of(writer, last))
     checkpoint = done.made.id if done.made else None
     return Appended(nodes=tuple(done.ids), head=head or done.head, checkpoint=checkpoint)
+
+
+def _behind_buffered(writer: Writer, wish: Wish) -> Steps[Wish]:
+    """Record the buffered drafts first, at the current position; return what the caller wishes behind them.
+
+    Who expects what this handle stands on expects its own drafts behind that. If another writer moved the head, they
+    begin another one, and the expectation is what it was.
+    """
+    stood = writer.head, writer.node, writer.position.checkpoint_id
+    yield from flush(writer)
+    head, node, checkpoint = stood
+    if writer.head != head or wish.head not in (None, head):
+        return wish
+    if wish.expect == node:
+        wish = msgspec.structs.replace(wish, expect=writer.node)
+    if wish.expect_checkpoint is not HERE and wish.expect_checkpoint == checkpoint:
+        wish = msgspec.structs.replace(wish, expect_checkpoint=writer.position.checkpoint_id)
+    return wish
 
 
 def _fulfilled(writer: Writer, drafts: Sequence[Draft], wish: Wish) -> Wish:
