@@ -13,6 +13,7 @@ import inspect
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -299,6 +300,108 @@ def test_a_signal_handler_that_uses_the_session_is_refused() -> None:
     assert [error.kind for error in refused] == ["reentered"]
     assert says(session) == ["a", "b"]
     assert seen(session) == seen(Store(Place(driver)).view("s"))
+
+
+@pytest.mark.parametrize("call", ["write", "flush", "stop", "fail", "close"])
+def test_a_signal_handler_that_uses_an_answer_is_refused(call: str) -> None:
+    """While this thread stores pieces of it, and the session is not closed either; the answer goes on."""
+    signal.alarm(SECONDS_MAX)
+    driver = Signals(MemoryDriver())
+    session = Store(Place(driver)).session("s")
+    answer = session.stream()
+    calls: dict[str, Callable[[], object]] = {
+        "write": lambda: answer.write("by the handler"),
+        "flush": answer.flush,
+        "stop": answer.stop,
+        "fail": lambda: answer.fail("by the handler"),
+        "close": session.close,
+    }
+    refused: list[str] = []
+
+    def handler() -> None:
+        if threading.current_thread() is threading.main_thread():  # the answer has a thread that stores it
+            with pytest.raises(UsageError, match="in the middle of another call") as caught:
+                calls[call]()
+            refused.append(caught.value.kind)
+
+    answer.write("one ")
+    driver.handler = handler
+    answer.flush()
+    driver.handler = lambda: None
+    answer.write("two")
+    answer.finish()
+    assert set(refused) == {"reentered"}
+    session.append("next")
+    assert says(session) == ["one two", "next"]
+
+
+@pytest.mark.parametrize("call", ["write", "flush"])
+def test_a_signal_handler_that_uses_an_answer_waits_for_no_lock(call: str) -> None:
+    """Wherever it strikes in a call of the answer, it is refused, or what it does is done before or after that call."""
+    signal.alarm(SECONDS_MAX)
+    store = Store(Place(MemoryDriver()))
+    session = store.session("s")
+    answer = session.stream()
+    refused: list[str] = []
+
+    def use(frame: FrameType, event: str, _: object) -> None:
+        if event in ("call", "c_return"):
+            try:
+                answer.flush() if call == "flush" else answer.write(".")
+            except UsageError as error:
+                refused.append(error.kind)
+
+    sys.setprofile(use)
+    try:
+        answer.write("one")
+        answer.flush()
+    finally:
+        sys.setprofile(None)
+    assert set(refused) == {"reentered"}
+    answer.finish()
+    (said,) = says(store.view("s"))
+    assert str(said).strip(".").replace(".", "") == "one"
+
+
+def test_a_forked_child_waits_for_no_lock_of_a_thread_of_its_parent() -> None:
+    """A thread that was in a call at the fork is not in the child, and gives nothing back. The child is refused."""
+    signal.alarm(SECONDS_MAX)
+    driver = Signals(MemoryDriver())
+    session = Store(Place(driver)).session("s")
+    session.append("a")
+    answer = session.stream()
+    begun, gate = threading.Event(), threading.Event()
+
+    def handler() -> None:
+        if threading.current_thread().name == "slow":
+            begun.set()
+            gate.wait()
+
+    driver.handler = handler
+    refused: dict[Callable[[], object], list[Callable[[], object]]] = {
+        lambda: session.append("b"): [lambda: session.append("c"), session.flush, session.release, session.close],
+        answer.flush: [answer.flush, answer.finish, lambda: answer.write("d"), lambda: answer.fail("e")],
+    }
+    answer.write("text")
+    for under_way, calls in refused.items():
+        begun.clear()
+        gate.clear()
+        thread = threading.Thread(target=under_way, name="slow")
+        thread.start()
+        begun.wait()
+        session._pid += 1  # as in a child
+        answer._pid += 1
+        for call in calls:
+            with pytest.raises(UsageError, match="another process"):
+                call()
+        session._pid -= 1
+        answer._pid -= 1
+        gate.set()
+        thread.join()
+    node = answer.finish().node
+    assert session.get(node).payload["content"] == "text"
+    assert says(session) == ["a", "b"]
+    session.close()
 
 
 @pytest.mark.parametrize("kind", ["memory", "memory, awaited"])

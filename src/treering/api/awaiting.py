@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
@@ -126,6 +127,8 @@ class AwaitingSession(SessionProperties[R]):
 
     async def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
+        if os.getpid() != self._pid:
+            raise self._unusable()
         if self._lock.locked() and not self._under_way:
             self._lock.release()  # an interrupted call did not get to it: a call that waits has not ended
         async with self._lock:

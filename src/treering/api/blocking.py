@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from _thread import RLock
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -69,6 +70,8 @@ class BlockingSession(SessionProperties[R]):
 
     def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session, as all its methods do; integrations use it for operations of their own."""
+        if os.getpid() != self._pid:  # before the lock, which a thread of the parent may have had
+            raise self._unusable()
         with self._lock:
             nested = self._admit()
             try:
@@ -109,6 +112,9 @@ class BlockingSession(SessionProperties[R]):
                 _wait(found)
 
     def _recover(self) -> None:
+        if os.getpid() != self._pid:  # as in `perform`; the parent's threads are not in this process
+            super()._recover()
+            return
         with self._lock:
             if self._unfinished and not self._under_way:  # else another thread did it
                 super()._recover()
@@ -158,11 +164,16 @@ class BlockingWriting(BlockingSession[Writer]):
         Raises:
             UnavailableError: The store did not answer; the lease ends by itself after its time.
         """
-        try:
-            if not self._closed and self._may_have_lease:
-                self.perform(verbs.leasing.release)
-        finally:
-            with self._lock:
+        if os.getpid() != self._pid:
+            raise self._unusable()
+        with self._lock:
+            if self._closed:
+                return
+            self._admit()
+            try:
+                if self._may_have_lease:
+                    self.perform(verbs.leasing.release)
+            finally:
                 self._known.locks = False
                 release(self._holds)
 

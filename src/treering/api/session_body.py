@@ -73,10 +73,10 @@ class SessionProperties(Generic[R]):
         """Let a call begin; return whether it is a part of another one, made by code that the session called.
 
         Raises:
-            UsageError: The session was closed, or opened by another process, or a call of this thread is under way:
-                this one comes from a signal handler.
+            UsageError: The session was closed, or a call of this thread is under way: this one comes from a signal
+                handler.
         """
-        if self._closed or os.getpid() != self._pid:
+        if self._closed:
             raise self._unusable()
         if self._under_way and not self._known.outside.runs:
             raise UsageError(

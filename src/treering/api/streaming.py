@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from treering.api.streaming_body import RETRY_SECONDS, UNSAVED_BYTES_MAX, StreamBody
-from treering.errors import TreeringError, UnavailableError
+from treering.errors import TreeringError, UnavailableError, UsageError
 from treering.format.stream import TEXT, THINKING, TOOL_CALL
+from treering.kinds import Kind
 from treering.session import verbs
 from treering.session.streams import StreamStatus
 from treering.storage.run import run
 
 if TYPE_CHECKING:
     from treering.session.record import Appended
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class StreamWriter(StreamBody):
@@ -29,6 +34,8 @@ class StreamWriter(StreamBody):
     def __init__(self, live: Any, driver: Any, perform: Callable[..., Any]) -> None:  # by a session
         super().__init__(live, driver)
         self._perform = perform
+        self._callers: set[int] = set()
+        """The threads that are in a call of this object."""
         self._turn = threading.Lock()
         """Held while writing to the store."""
         self._woken = threading.Event()
@@ -44,11 +51,11 @@ class StreamWriter(StreamBody):
             UsageError: The stream has ended, the text contains a lone surrogate, or the answer is too long.
             UnavailableError: Too much text waits to be stored, and the store does not answer; this text waits, too.
         """
-        self._take(TEXT, text)
+        self._alone(self._take, TEXT, text)
 
     def thinking(self, text: str, *, signature: str = "") -> None:
         """Add thinking; the last piece of it may have a signature. Errors as for `write`."""
-        self._take(THINKING, text, signature=signature)
+        self._alone(self._take, THINKING, text, signature=signature)
 
     def tool_call(self, arguments: str = "", *, id: str, name: str = "") -> None:  # noqa: A002  # as APIs call it
         """Begin a call of a tool, or add to its arguments. Errors as for `write`.
@@ -58,7 +65,7 @@ class StreamWriter(StreamBody):
             id: The id of the call; the same id as before continues that call.
             name: The name of the tool; only the first piece needs it.
         """
-        self._take(TOOL_CALL, arguments, call=id, name=name)
+        self._alone(self._take, TOOL_CALL, arguments, call=id, name=name)
 
     def flush(self) -> None:
         """Store all pieces written so far; durable when it returns.
@@ -67,10 +74,7 @@ class StreamWriter(StreamBody):
             StreamLostError: Another writer took the stream over, or ended it.
             UnavailableError: The store did not answer. The text in `unsaved` may be stored or not; it is tried again.
         """
-        with self._turn:
-            self._require_open()
-            if self._live.tape.unsaved:
-                self._store()
+        self._alone(self._flush)
 
     def finish(self, /, **fields: object) -> Appended:
         """End the answer, and record it as a node with the id of the stream. The end of the block calls it.
@@ -82,14 +86,14 @@ class StreamWriter(StreamBody):
             StreamLostError: Another writer took the stream over, or ended it; nothing was recorded.
             UnavailableError: The store did not answer; call `finish` again. Further errors are those of `append`.
         """
-        return self._finish(StreamStatus.COMPLETE, **fields)
+        return self._alone(self._finish, StreamStatus.COMPLETE, fields)
 
     def stop(self, /, **fields: object) -> Appended:
         """End the answer early, because the user stopped it: the brief of its node says `stream: stopped`.
 
         Arguments and errors as for `finish`.
         """
-        return self._finish(StreamStatus.STOPPED, **fields)
+        return self._alone(self._finish, StreamStatus.STOPPED, fields)
 
     def fail(self, reason: str) -> None:
         """Give up: the stream stays open, and readers see that it failed, and why.
@@ -103,10 +107,7 @@ class StreamWriter(StreamBody):
             StreamLostError: Another writer took the stream over, or ended it.
             UnavailableError: The store did not answer.
         """
-        with self._turn:
-            self._require_open()
-            self._perform(verbs.streaming.fail, self._live, reason)
-            self._end()
+        self._alone(self._fail, reason)
 
     def __enter__(self) -> Self:
         return self
@@ -122,18 +123,58 @@ class StreamWriter(StreamBody):
         self.give_up(f"{kind.__name__}: {error}")
 
     def give_up(self, reason: str) -> None:
-        """Call `fail` unless the stream has ended, and raise no error: readers also notice missing signs of life."""
+        """Call `fail` unless the stream has ended, and raise no error: readers also notice missing signs of life.
+
+        Raises:
+            UsageError: A signal handler calls this in the middle of another call, which goes on.
+        """
         try:
             if not self._ended:
                 self.fail(reason)
-        except TreeringError:
+        except TreeringError as error:
+            if error.kind == Kind.REENTERED:
+                raise
             self._end()
+
+    def _alone(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that takes locks.
+
+        Raises:
+            UsageError: Another process began the stream, whose threads may have had the locks; or this thread may have
+                them: it is in another call, and this one comes from a signal handler.
+        """
+        if os.getpid() != self._pid:
+            self._require_open(ends=True)
+        thread = threading.get_ident()
+        if thread in self._callers:
+            raise UsageError(
+                f"the stream is in the middle of another call. stream={self.id!r}",
+                kind=Kind.REENTERED,
+                remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
+            )
+        try:
+            self._callers.add(thread)
+            return step(*args, **kwargs)
+        finally:
+            self._callers.discard(thread)
 
     def _take(self, kind: str, text: str, *, call: str = "", name: str = "", signature: str = "") -> None:
         if self._add(kind, text, call=call, name=name, signature=signature):
             self._woken.set()
         if self._unsaved_bytes > UNSAVED_BYTES_MAX:
-            self.flush()
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._turn:
+            self._require_open()
+            if self._live.tape.unsaved:
+                self._store()
+
+    def _fail(self, reason: str) -> None:
+        with self._turn:
+            self._require_open()
+            self._perform(verbs.streaming.fail, self._live, reason)
+            self._end()
 
     def _store(self) -> None:
         self._sending()
@@ -146,7 +187,7 @@ class StreamWriter(StreamBody):
             raise
         self._stored()
 
-    def _finish(self, status: StreamStatus, /, **fields: object) -> Appended:
+    def _finish(self, status: StreamStatus, fields: dict[str, object]) -> Appended:
         with self._turn:
             with self._ending():
                 done: Appended = self._perform(verbs.streaming.end, self._live, status, **fields)
