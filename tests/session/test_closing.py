@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.budgets.texts import texts
-from tests.drivers import Unheld
+from tests.drivers import PassingDriver, Unheld
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend
 from tests.session.faults import Meeting, Unreliable, recorded, says, tail_write
 
+import treering
+from treering import SessionHeldError, UnavailableError, UsageError
+from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.session import upkeep
 from treering.storage.faulty import Fault
+from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Get
+from treering.storage.requests import Batch, Get
 from treering.store.place import Place
 
 LONG = texts(400, 3000)
@@ -237,3 +244,117 @@ def test_a_buffered_commit_of_state_alone_is_recorded_at_the_end() -> None:
     session.claim(ttl=30)
     session.close()
     assert store.view("s").state == {"n": 1}
+
+
+class Gate(PassingDriver):
+    """Calls something in front of each batch; an asynchronous one waits for it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(LocalDriver(folder))
+        self.before: Callable[[], Any] = lambda: None
+
+    def execute(self, batch: Batch) -> Any:
+        self.before()
+        return self.inner.execute(batch)
+
+    async def aexecute(self, batch: Batch) -> Any:
+        if (waited := self.before()) is not None:
+            await waited
+        return await self.inner.aexecute(batch)
+
+
+@pytest.mark.parametrize("error", [UnavailableError("no answer"), KeyboardInterrupt()], ids=["answer", "interrupt"])
+def test_a_close_that_failed_is_repeated(tmp_path: Path, error: BaseException) -> None:
+    """What was buffered still is, nobody is kept out meanwhile, and the second call records it."""
+    driver = Gate(tmp_path)
+    session = Store(Place(driver)).session("s", durability="turn")
+    session.append("one")
+    session.commit()
+    session.append("buffered")
+
+    def fail() -> None:
+        raise error
+
+    driver.before = fail
+    with pytest.raises(type(error)):
+        session.close()
+    driver.before = lambda: None
+    with treering.open(tmp_path).session("s") as other:
+        assert says(other) == ["one"]
+    assert says(session) == ["one", "buffered"]
+    session.close()
+    session.close()
+    assert says(treering.open(tmp_path).view("s")) == ["one", "buffered"]
+    with pytest.raises(UsageError, match="closed"):
+        session.append("late")
+
+
+def test_a_close_tells_again_what_another_writer_prevents(tmp_path: Path) -> None:
+    """Buffered messages that can never be recorded keep nobody out; once they are discarded, the handle is closed."""
+    session = treering.open(tmp_path).session("s", durability="turn", hold=False)
+    session.append("one")
+    session.commit()
+    session.append("buffered")
+    with treering.open(tmp_path).session("s", hold=False) as other:
+        other.append("first")
+    for _ in range(2):
+        with pytest.raises(treering.ConflictError):
+            session.close()
+    assert [draft.payload["content"] for draft in session.discard()] == ["buffered"]
+    session.close()
+    with pytest.raises(UsageError, match="closed"):
+        session.append("late")
+
+
+def test_a_close_by_a_signal_handler_leaves_all_as_it_is(tmp_path: Path) -> None:
+    """It is refused in the middle of a call: the session is neither closed nor unlocked."""
+    driver = Gate(tmp_path)
+    session = Store(Place(driver)).session("s", durability="turn")
+    session.append("one")
+    met: list[str] = []
+
+    def handler() -> None:
+        for call in (session.close, session.release):
+            with pytest.raises(UsageError, match="in the middle of another call") as caught:
+                call()
+            met.append(caught.value.kind)
+        with pytest.raises(SessionHeldError):
+            treering.open(tmp_path).session("s")
+
+    session.flush()
+    session.append("two")
+    driver.before = handler
+    session.flush()
+    driver.before = lambda: None
+    session.append("three")
+    session.close()
+    assert set(met) == {"reentered"}
+    assert says(treering.open(tmp_path).view("s")) == ["one", "two", "three"]
+
+
+async def test_a_close_that_waited_in_vain_unlocks_nothing(tmp_path: Path) -> None:
+    """The append for which it waited ends with the lock, the handle goes on, and the close can be repeated."""
+    driver, gate, begun = Gate(tmp_path), asyncio.Event(), asyncio.Event()
+    session = await AsyncStore(Place(driver)).session("s")
+    await session.append("one")
+
+    def wait() -> Any:
+        begun.set()
+        return gate.wait()
+
+    driver.before = wait
+    append = asyncio.create_task(session.append("two"))
+    await begun.wait()
+    close = asyncio.create_task(session.close())
+    await asyncio.sleep(0)
+    close.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await close
+    with pytest.raises(SessionHeldError):
+        treering.open(tmp_path).session("s")
+    gate.set()
+    await append
+    await session.append("three")
+    await session.close()
+    with treering.open(tmp_path).session("s") as other:
+        assert says(other) == ["one", "two", "three"]

@@ -265,16 +265,20 @@ class AwaitingWriting(AwaitingSession[Writer]):
         """Record buffered messages, write `latest` so that it covers everything, and unlock the session.
 
         The handle cannot be used afterwards. Streams that it did not end stay open, as failed. An append without an
-        answer is recorded or never will be, unless the store does not answer now either.
+        answer is recorded or never will be, unless the store does not answer now either. If this raises or is
+        interrupted, the session is unlocked all the same, unless another call is under way, and the handle stays open:
+        what is not recorded waits for the next call of `close` or `flush`.
+
+        Raises:
+            UsageError: The call comes from a signal handler in the middle of another one, and did nothing. Further
+                errors are those of `flush`.
         """
-        try:
+        with self._unlocking():
             for answer in () if self._closed else tuple(self._answers):
                 await answer.give_up("its session was closed")
             if not self._closed:
                 await self.perform(close)
-        finally:
-            self._closed = True
-            release(self._holds)
+                self._closed = True
 
 
 async def _wait(pause: Pause) -> None:

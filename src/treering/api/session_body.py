@@ -6,7 +6,8 @@ Nothing here does I/O. Users see the signatures and docstrings written here.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -20,7 +21,7 @@ from treering.session.content import ContextItem
 from treering.session.pairs import recorded, settled, whole
 from treering.session.payload import decoded_manager, decoded_state, erased_state
 from treering.session.reader import Readable, Reader
-from treering.store.place import Opened
+from treering.store.place import Opened, release
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -85,6 +86,19 @@ class SessionProperties(Generic[R]):
                 remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
             )
         return self._under_way
+
+    @contextmanager
+    def _unlocking(self) -> Iterator[None]:
+        """Unlock the session at the end of a close, though it failed. One that is refused leaves all as it is."""
+        refused = False
+        try:
+            yield
+        except UsageError as error:
+            refused = error.kind == Kind.REENTERED
+            raise
+        finally:
+            if self._closed or not (refused or self._under_way):  # a call for which the close waited is to end locked
+                release(self._holds)
 
     def _remember(self, answer: object) -> None:
         from weakref import WeakSet  # most sessions write no answer piece by piece
