@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NamedTuple
@@ -518,6 +519,49 @@ def test_code_that_a_call_runs_may_call_the_session() -> None:
     nodes = session.each_node(node.id for node in session.each_node())
     assert [node.payload["content"] for node in nodes] == says(session)
     assert seen(session) == seen(store.view("s"))
+
+
+@pytest.mark.parametrize("name", ["commit", "keep_stream", "finish"])
+def test_an_interrupted_call_can_be_repeated(name: str) -> None:
+    """As after `UnavailableError`: where it recorded already what it was given, it records and expects that no more."""
+    points = Points()
+    points(repeatable(name)[1])
+    inside = [place for place in points.met if "/api/" not in place[0].co_filename]  # elsewhere it may have ended
+    struck, refused = 0, list[str]()
+    for place in inside[:: few(31, whole=1)]:
+        session, call = repeatable(name)
+        points = Points(place)
+        with contextlib.suppress(KeyboardInterrupt):
+            points(call)
+        if not points.struck:  # what is imported once is not met again
+            continue
+        struck += 1
+        try:
+            assert len(call().nodes) == 1, named(place)
+        except UsageError as error:
+            refused.append(error.kind)
+        assert says(session)[:2] == ["first", "answer"], named(place)
+        assert len(session.path()) == 2, named(place)
+        assert list(session.heads) == ["main"], named(place)
+    assert struck > 5
+    assert set(refused) == ({"duplicate_id"} if name == "finish" else set())  # it asks for another answer
+
+
+def repeatable(name: str) -> tuple[Session, Callable[[], Any]]:
+    """A new session, and a call of this verb that records an answer."""
+    signal.alarm(SECONDS_MAX)
+    session = Store(Place(MemoryDriver())).session("s")
+    session.commit(["first"], state={"n": 1})
+    if name == "commit":
+        message, place, made = user("answer", id="mine"), session.node, session.checkpoint_id
+        return session, partial(session.commit, [message], state={"n": 2}, expect=place, expect_checkpoint=made)
+    answer = session.stream()
+    answer.write("answer")
+    if name == "keep_stream":
+        answer.fail("tired")
+        return session, partial(session.keep_stream, answer.id)
+    times = count()
+    return session, lambda: answer.finish(**({"model": "m"} if next(times) else {}))
 
 
 @pytest.mark.parametrize("durability", ["sync", "turn"])

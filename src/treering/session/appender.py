@@ -103,7 +103,7 @@ class Appender:
         upkeep: Seals, and writes `latest`, when an append makes that due.
         creation: Creates the session if it does not exist yet.
         options: How the session was opened.
-        save: Makes a savepoint of the whole handle.
+        save: Makes a savepoint of the whole handle, with the ids of what was just recorded.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Appender:
         upkeep: Upkeep,
         creation: Creation,
         options: Options,
-        save: Callable[[], None],
+        save: Callable[[Sequence[str]], None],
     ) -> None:
         self._replica = replica
         self._blobs = blobs
@@ -127,7 +127,8 @@ class Appender:
         self.buffered: tuple[Buffered, ...] = ()
         """Drafts and calls that wait to be recorded, see `holds_back`."""
         self.found: set[str] = set()
-        """Ids of records whose append had no answer and turned out to be recorded: callers may pass them again."""
+        """Ids of records of which the caller was not told: their append had no answer and turned out to be recorded, or
+        the call was interrupted behind it. Callers may pass them again."""
         self.count = 0
         """The number of appends sent."""
         self.pending: Pending | None = None
@@ -302,7 +303,7 @@ class Appender:
         # until there is an answer, even if the caller gives up
         self.pending = Pending(view, by, planned, self._position.mark())  # rule: settle-first
         self.buffered = self.buffered[len(planned.buffered) :]
-        self._save()
+        self._save(())
         claim = self._replica.claim
         began = 0.0 if claim is None else uptime()
         try:
@@ -373,7 +374,7 @@ class Appender:
             unseen = self._position.checkpoint_id not in (HERE, newest and newest.id)  # rule: seal-shows-nothing
             # rule: shown-stays
             self._position.follow_head(blindly=self._position.behind or unseen)
-        self._save()
+        self._save([record.id for record in planned.records] if landed else ())
         if not landed:
             self._replica.check()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -238,14 +238,20 @@ class Writer:
         except (UnavailableError, ConflictError, NotFoundError):
             return
 
-    def save(self) -> None:
-        """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.replica`."""
+    def save(self, landed: Sequence[str] = ()) -> None:
+        """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.replica`.
+
+        Args:
+            landed: Ids of the records that the call under way has just recorded. If it is interrupted, its caller does
+                not know of them, and may pass them again.
+        """
         buffered, pending = self.appender.buffered, self.appender.pending
-        self._saved = self.replica.mark(), self.blobs.at_hand, self.position.mark(), buffered, pending
+        self._saved = self.replica.mark(), self.blobs.at_hand, self.position.mark(), buffered, pending, landed
 
     def roll_back(self) -> None:
         """Go back to the last savepoint after an interrupted call; sends no request."""
-        known, self.blobs.at_hand, position, self.appender.buffered, self.appender.pending = self._saved
+        known, self.blobs.at_hand, position, self.appender.buffered, self.appender.pending, landed = self._saved
+        self.appender.found.update(landed)
         self.replica.go_back(known)
         self.position.go_back(position)
 
