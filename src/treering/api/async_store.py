@@ -204,8 +204,8 @@ class AsyncStore(AwaitingStore):
     ) -> None:
         """Copy a session in its current state, also while it is in use.
 
-        Objects are copied as they are, and every byte is checked. Nothing that was erased before the copy is made is in it.
-        An erasure in the original at the moment when the copy is created may not reach the copy: erase there, too.
+        Objects are copied as they are, and every byte is checked. Nothing that was erased before the copy is made is in
+        it. An erasure in the original at the moment when the copy is created may not reach the copy: erase there, too.
 
         Args:
             session: The session to copy.
