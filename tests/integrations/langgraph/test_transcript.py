@@ -131,6 +131,17 @@ def test_only_copies_of_the_message_are_erased(backend: Backend) -> None:
     assert found.pending_writes == [("task", *again[0])]
 
 
+def test_a_call_without_a_message_erases_no_more(backend: Backend) -> None:
+    """It finishes interrupted erasures, as `Session.erase` does; a long write that was replaced stays, too."""
+    saver = told(backend)
+    there = chat(saver).get_state(config()).config
+    for count in (2000, 2100):
+        saver.put_writes(there, [("__interrupt__", [f"question {number}" for number in range(count)])], "task")
+    before = list(saver.list(config()))
+    assert saver.erase("t").state == ()
+    assert list(TreeringSaver(backend.store()).list(config())) == before
+
+
 async def test_other_values_that_repeat_a_message_are_named(backend: Backend) -> None:
     """A value that holds more than a copy stays until its owner erases it; a message that is not there is an error."""
     async with told(backend) as saver:

@@ -37,7 +37,7 @@ def erase_messages(thread: Thread, messages: Collection[str], codec: Codec, reas
 
     Args:
         thread: The thread.
-        messages: Ids of messages, or of their nodes.
+        messages: Ids of messages, or of their nodes; without any, interrupted erasures are finished.
         codec: Decodes messages and values.
         reason: Shown in place of them.
 
@@ -48,8 +48,9 @@ def erase_messages(thread: Thread, messages: Collection[str], codec: Codec, reas
         raise NotFoundError(f"no such thread. thread={thread.writer.keys.session!r}", kind=Kind.SESSION)
     found = yield from _nodes(thread, messages, codec)
     copies = _Copies(codec)
-    yield from copies.learn(thread, found)
-    yield from copies.search(thread)
+    if found:
+        yield from copies.learn(thread, found)
+        yield from copies.search(thread)
     receipt = yield from erase(thread.writer, *found, state=copies.erasable, reason=reason)
     receipt = yield from finished(receipt, thread.writer.keys)
     warnings = [f"a value of the state repeats what was erased: erase it, too. key={key!r}" for key in copies.others]

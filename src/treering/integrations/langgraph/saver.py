@@ -158,7 +158,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of some runs, with their writes, in all threads; reads every thread.
 
-        Messages stay in the transcript, from which `Session.erase` removes them.
+        Messages stay in the transcript, from which `erase` removes them.
         """
         if run_ids:
             for thread in self._names():
@@ -200,8 +200,9 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
 
         Args:
             thread_id: The thread.
-            messages: Ids of messages, or of their nodes. For a message that `Session.erase` erased, all inputs and all
-                pending writes of the thread are erased, since nobody can tell its copies any more.
+            messages: Ids of messages, or of their nodes; without any, interrupted erasures are finished. For one that
+                `Session.erase` erased, all inputs and all pending writes of the thread are erased, since nobody can
+                tell its copies any more.
             reason: Shown in place of them; at most 200 bytes.
 
         Returns:
