@@ -240,11 +240,11 @@ class Place:
     def purge(self, session: str | None = None, *, before_ms: int | None = None) -> Job[tuple[str, ...]]:
         """Remove the remains of one or all deleted sessions, and leftovers of the driver; see `Store.purge`."""
         if session is not None:
-            names = yield from store.purging.purge_one(self.keys(session))
+            gone = yield from store.purging.purge_one(self.keys(session))
         else:
-            names = yield from store.purging.purge_all(self.prefix, appends=self.driver.appends, before_ms=before_ms)
-        yield from storage.effects.ask_driver(lambda driver: driver.scrub(*(self.keys(name).home for name in names)))
-        return names
+            gone = yield from store.purging.purge_all(self.prefix, appends=self.driver.appends, before_ms=before_ms)
+        yield from storage.effects.ask_driver(lambda driver: driver.scrub(*(keys.home for keys in gone)))
+        return tuple(keys.session for keys in gone)
 
 
 class Opened(msgspec.Struct, Generic[R], frozen=True):

@@ -12,14 +12,14 @@ from treering.storage.run import list_folders
 from treering.store.catalogue import cards_by_name
 
 
-def purge_one(keys: SessionKeys) -> Steps[tuple[str, ...]]:
-    """Purge one session; see `treering.journal.purge.purge`."""
+def purge_one(keys: SessionKeys) -> Steps[tuple[SessionKeys, ...]]:
+    """Purge one session, and return its keys if it is gone; see `treering.journal.purge.purge`."""
     gone = yield from purge(keys, nonce=new_nonce())
-    return (keys.session,) if gone else ()
+    return (keys,) if gone else ()
 
 
-def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> Steps[tuple[str, ...]]:
-    """Purge all deleted sessions of a namespace; return their names. A long name that nothing tells is its hash.
+def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> Steps[tuple[SessionKeys, ...]]:
+    """Purge all deleted sessions of a namespace; return their keys.
 
     Args:
         prefix: The namespace, empty or ending in `/`.
@@ -31,7 +31,7 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
     names = {encoded for encoded, card in cards.items() if before_ms is None or card.modified_ms <= before_ms}
     (folders,) = yield from list_folders([f"{prefix}{SESSIONS}"], on_disk=appends)
     names |= set(folders) - cards.keys()
-    done: list[str] = []
+    done: list[SessionKeys] = []
     for encoded in sorted(names):
         keys = yield from _keys_of(prefix, encoded, cards.get(encoded), appends=appends)
         if keys is None:
