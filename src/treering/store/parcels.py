@@ -3,6 +3,12 @@
 Rule 1: a write that names the version it replaces raises if there is another version; see `put_parcel`.
 Rule 2: on a filesystem that empties a file before it fills it, parcels are stored as registers, so that a killed write
 leaves the old bytes. There a write reads first; on all other stores it is one request.
+
+Known limit: a write without an answer may take effect later, and a parcel has no tombstones. So it may replace what was
+written since, unless that named a version which it replaced, and bring back a parcel that was deleted since. Registers
+of sessions prevent this by one request more for each creation and two for each deletion; here every write would cost
+two requests, since it could not do without a version. Whoever deletes what must not come back deletes it again, once a
+write of it had no answer and no request can be under way any more.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class TreeringStorage:
         """Store a value under a key; it is durable when this returns.
 
         Raises:
-            StorageError: The key is invalid, the store failed, or another writer was first; see `overwrite`.
+            StorageError: The key is invalid, the store failed, or another writer was first; see `overwrite`. If the
+                store did not answer, the value may be stored now, later or never, even over a later write.
         """
         name = self._prefix + _normal_key(key)
         failed = f"Failed to write '{key}'"
@@ -119,7 +120,7 @@ class TreeringStorage:
         return content
 
     async def delete(self, key: str) -> None:
-        """Remove the value under a key, if it exists.
+        """Remove the value under a key, if it exists. A write of it that had no answer may still bring it back.
 
         Raises:
             StorageError: The key is invalid, or the store failed.
