@@ -95,7 +95,7 @@ class Kind(StrEnum):
     EXPORT = "export"
     """The exported file differs from its session and was removed. Report it."""
     FEATURE = "feature"
-    """The server lacks a feature that the store needs. Use another server, or `single_writer=True`."""
+    """The server or file system lacks a feature that the store needs. Use another one, or `single_writer=True`."""
     FILE = "file"
     """A file does not exist, or exists where one was to be written. Correct the path."""
     FILESYSTEM = "filesystem"

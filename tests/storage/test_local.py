@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from treering.errors import AccessError, ConflictError, NotFoundError, PoisonedError, UnavailableError
+from treering.errors import AccessError, ConflictError, NotFoundError, PoisonedError, UnavailableError, UnsafeStoreError
 from treering.storage import local_disk, local_lock, local_log, memory, open_log, rules
 from treering.storage.local import LocalDriver
 from treering.storage.local_disk import OS_SYNC, Sync
@@ -1014,3 +1014,20 @@ def test_memory_keeps_times_like_a_disk(monkeypatch: pytest.MonkeyPatch) -> None
     assert ask(driver, List("sessions/x/"), Listed).entries[0].modified_ms == 1
     ask(driver, Put(LOG, b"third\n", expect=version), Written)
     assert ask(driver, List("sessions/x/"), Listed).entries[0].modified_ms == 2
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_hard_links_is_told(
+    number: int, driver: LocalDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAT and exFAT answer a link with EPERM; that is no question of rights."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    answer = ask_any(driver, Put("a", b"x", expect=ABSENT))
+    assert isinstance(answer, UnsafeStoreError)
+    assert (answer.kind, answer.key) == ("feature", "a")
+    assert "hard links" in str(answer)
+    assert keys_below(driver, "") == []

@@ -148,7 +148,7 @@ class AsyncStore(AwaitingStore):
             missing_ok: Do nothing if there is no such session, so that the call can be repeated.
 
         Raises:
-            NotFoundError: There is no such session.
+            NotFoundError: There never was such a session, or it was purged. Deleting a deleted one again does nothing.
             SessionHeldError: Another local process has it open.
         """
         await self._run(self._body.delete(session, missing_ok=missing_ok))

@@ -27,7 +27,7 @@ from _thread import allocate_lock
 from collections.abc import Iterator
 
 from treering._late import Kind
-from treering.errors import ConflictError, TreeringError, UnavailableError
+from treering.errors import ConflictError, TreeringError, UnavailableError, UnsafeStoreError
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import OS_SYNC, Sync
 from treering.storage.local_log import LocalLogs, poisoned
@@ -52,6 +52,8 @@ from treering.storage.requests import (
 
 # Limit of the folders remembered as durable, which saves syncs; forgetting them costs only time.
 _SETTLED_MAX = 10_000
+# What systems answer to a hard link on a file system without them; the folder's rights were checked before.
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class LocalDriver:
@@ -140,7 +142,7 @@ class LocalDriver:
                     return list_folder(self._root, request)
                 case Delete():
                     return self._delete(request)
-        except UnavailableError as error:  # the folder stays locked
+        except (UnavailableError, UnsafeStoreError) as error:  # the folder stays locked, or there are no hard links
             return error
         except OSError as error:
             return _explain(error, request)
@@ -229,6 +231,10 @@ class LocalDriver:
                     os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
                 except FileExistsError:
                     return ConflictError("object exists", key=put.key)
+                except OSError as error:
+                    if error.errno in _NO_LINKS:
+                        raise _needs_links(put.key) from error
+                    raise
             return self._logs.replaced(put, folder, lock) if rules.is_log(put.key) else None
 
     def _version(self, key: str, folder: int) -> Version:
@@ -303,6 +309,15 @@ class LocalDriver:
                     self._settled.clear()
                 self._settled.add(path)
         return fd
+
+
+def _needs_links(key: str) -> UnsafeStoreError:
+    return UnsafeStoreError(
+        "a store on a disk needs hard links, which this file system lacks",
+        kind=Kind.FEATURE,
+        key=key,
+        remedy="keep the store on another file system, such as ext4, XFS, Btrfs or APFS; not on FAT or exFAT",
+    )
 
 
 def _explain(error: OSError, request: Request) -> TreeringError:
