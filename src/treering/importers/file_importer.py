@@ -16,7 +16,7 @@ pipe has no path: it is recognised only by its records.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -35,6 +35,7 @@ from treering.importers.opened_file import OpenedFile, open_file
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
 from treering.importers.spending import Spending, counted, told_in
 from treering.kinds import Kind
+from treering.programs import part_of
 from treering.programs.common.entry import PIECE
 from treering.programs.common.folder import is_url, located
 from treering.programs.common.growth import Looks
@@ -94,6 +95,8 @@ class FileImporter:
         self._origins: dict[str, Origin] = {}
         self._by_path: dict[str, str] = {}
         self._by_id: dict[str, list[str]] = {}
+        self._exported: dict[str, dict[str, str]] = {}
+        """By program: sessions that were recorded here, by the ids that they have in exports to it."""
         for info in store.each_session():
             self._names.add(info.id)
             if origin := origin_of(info):
@@ -181,7 +184,7 @@ class FileImporter:
         if name is not None:
             known = self._require_same(name, file)
         elif known is None or not file.is_of(known):
-            known = self._elsewhere(file)
+            known = self._elsewhere(file) or self._made_here(file)
         taken = self._update(known, file) if known is not None else None
         if taken is None and known is not None and file.name in (known.path, "") and not again:
             raise ConflictError(
@@ -214,6 +217,26 @@ class FileImporter:
                 if reading.begins_with(origin) and (not file.name or not self._is_there(origin) or reading.ended):
                     return origin
         return None
+
+    def _made_here(self, file: OpenedFile) -> Origin | None:
+        """Return an origin with nothing read for a session that was recorded here, if the file is an export of it."""
+        header = file.source.header
+        name = self._named_here(header.format).get(header.session_id)
+        if name is None or name in self._origins or is_nameless(file.source):
+            return None
+        nodes = set[str]()
+        with suppress(NotFoundError):  # it was deleted meanwhile
+            nodes = {node for node in self._store.view(name).nodes().ids if _is_ours(node)}
+        if not any(draft.id in nodes for _, drafts in file.source.records() for draft in drafts):
+            return None
+        return Origin(session=name, format=header.format, id=header.session_id, path=file.name)
+
+    def _named_here(self, program: str) -> Mapping[str, str]:
+        """Return the sessions that were recorded here, by the ids that they have in exports to a program."""
+        if program not in self._exported:
+            id_of = getattr(part_of(program, "write"), "id_of", str)
+            self._exported[program] = {id_of(name): name for name in self._names - self._origins.keys()}
+        return self._exported[program]
 
     def _is_there(self, origin: Origin) -> bool:
         """Tell whether the file of a session is where it was: not if another session was imported from that place."""

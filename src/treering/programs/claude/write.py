@@ -67,6 +67,9 @@ _PROMPT_CHARACTERS_MAX: Final = 200
 _ENVELOPE: Final = ("userType", "entrypoint", "cwd", "version", "gitBranch")
 """Fields whose values a new entry copies from the entry before it."""
 
+id_of: Final = uuid_of
+"""The id of a session in its file."""
+
 
 def compose(view: View) -> Composed:
     """Make a session file of Claude Code."""

@@ -62,7 +62,10 @@ class Composed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exporter(Protocol):
-    """The interface of a program's part `write`."""
+    """The interface of a program's part `write`.
+
+    If the id of a session in its files is not the session's name, a function `id_of` there returns it for a name.
+    """
 
     def compose(self, view: View) -> Composed:
         """Make the file of a session. Most formats use `treering.programs.common.composition.compose_lines`."""
