@@ -129,3 +129,12 @@ def test_a_part_of_an_unknown_type_is_told(format_: str, tmp_path: Path, *, insi
     done = exported(said[0], tmp_path / "file", format_, *said[1:])
     assert ("data", 1, True) in [(left.kind, left.count, left.seen) for left in done.left_out]
     assert "WORDS" in (tmp_path / "file").read_text()
+
+
+@pytest.mark.parametrize("format_", targets())
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
+def test_a_content_that_is_an_object_is_text(role: str, format_: str, tmp_path: Path) -> None:
+    """No program reads a content that is neither text nor a list."""
+    exported({"role": role, "content": {"x": "WORDS"}}, tmp_path / "file", format_)
+    assert '{"x":"WORDS"}' in sent(tmp_path / "file", format_).replace("\\", "")
+    assert '"content":{' not in (tmp_path / "file").read_text()

@@ -139,7 +139,7 @@ def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
         message = _answer(message, settings)
     elif message["content"] is None:
         message["content"] = ""
-    elif isinstance(message["content"], list):
+    elif not isinstance(message["content"], str):
         message["content"] = _blocks(message["content"])
     message.setdefault("timestamp", draft.time_ms or 0)
     return {"role": role, "payload": message}
