@@ -14,6 +14,7 @@ from tests.session.faults import recorded
 
 import treering
 from treering import ContextItem, NotFoundError, Schedule, UsageError
+from treering.api.session import Session
 from treering.api.store import Store
 from treering.session.recording import Message
 from treering.storage.requests import Get, List
@@ -258,6 +259,37 @@ def test_a_parent_must_exist(store: Store) -> None:
         with pytest.raises(treering.NotFoundError, match="nobody"):
             session.append(orphan)
         assert len(session.nodes()) == 1
+
+
+NAMING: dict[str, Callable[[Session, str], object]] = {
+    "parent": lambda session, name: session.append(user("x", parent=name)),
+    "kept": lambda session, name: session.compact("summary", kept=name),
+    "amend": lambda session, name: session.amend(name, "x"),
+    "retract": lambda session, name: session.retract(name),
+}
+
+
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+@pytest.mark.parametrize("seals", [False, True])
+@pytest.mark.parametrize("verb", NAMING)
+def test_a_checkpoint_is_no_node(
+    backend: Backend, verb: str, durability: Literal["sync", "turn"], *, seals: bool
+) -> None:
+    """Where a node is named, the id of a checkpoint is that of no node; a note may be about either."""
+    with backend.store().session("s", durability=durability) as session:
+        session.append("a")
+        name = session.commit([REPLY], state={"n": 1}).checkpoint or ""
+        if seals:
+            session.seal()
+    with backend.store().session("s", durability=durability) as session:
+        with pytest.raises(NotFoundError, match=name):
+            NAMING[verb](session, name)
+        session.label(name, "here")
+        session.note("reviewed", target=name)
+        assert texts(session.context) == ["a", "reply"]
+    view = backend.store().view("s")
+    assert (len(view.nodes()), [note.target for note in view.notes("reviewed")]) == (2, [name])
+    assert backend.store().verify("s") == []
 
 
 def test_a_draft_with_a_parent_of_its_own_starts_a_side_branch(store: Store) -> None:

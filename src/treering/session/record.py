@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from treering.session.lookup import Lookup
 
 _NONE: frozenset[str | None] = frozenset()
+_NOTHING: Mapping[str, bool] = {}
 _BUFFERED = "all that was buffered still is; take this one out with `discard`, and give it another id"
 
 
@@ -361,18 +362,27 @@ def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[C
     if new_ids and chosen:  # they may still be sent again, after a call that had no answer
         again = (lines, writer.appender.found, {each.draft.id for each in writer.appender.buffered})
         chosen = [draft for draft in chosen if any(draft.id in each for each in again)]
-    named: set[str] = set()
-    for draft in drafts:
-        named |= {name for name in (draft.parent, draft.target) if isinstance(name, str)}
-        if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
-            named.add(str(draft.brief["kept"]))
+    named = _named_by(drafts)
     if named:
-        here = {writer.position.node, *(draft.id for draft in (*drafts, *writer.unrecorded))}
-        named -= lines.keys() | here
+        here = lines.keys() | {writer.position.node, *(draft.id for draft in (*drafts, *writer.unrecorded))}
+        named = {name: is_node for name, is_node in named.items() if name not in here}
     return (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
 
 
-def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> Steps[set[str]]:
+def _named_by(drafts: Sequence[Draft]) -> dict[str, bool]:
+    """The ids that drafts refer to, and whether each must be that of a node: a note may also be about a checkpoint."""
+    named: dict[str, bool] = {}
+    for draft in drafts:
+        if isinstance(draft.target, str):
+            named[draft.target] = named.get(draft.target, False) or draft.type != "note"
+        if isinstance(draft.parent, str):
+            named[draft.parent] = True
+        if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
+            named[str(draft.brief["kept"])] = True
+    return named
+
+
+def _require_sound(writer: Writer, chosen: Sequence[Draft], named: Mapping[str, bool]) -> Steps[set[str]]:
     """Refuse references to missing nodes, and ids that are taken; return the ids that are recorded already.
 
     A caller may pass a draft with a chosen id again, after a call with an unknown outcome: if the node of that id has
@@ -386,7 +396,8 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
         if draft.id in put_off:
             put_off_there = waiting[draft.id or ""]
             _require_same(draft, _Said.by_draft(put_off_there), bytes(encode_payload(put_off_there)[0]))
-    named = named.difference((draft.id or "" for draft in chosen), waiting)
+    buffered = {*waiting, *(draft.id for draft in chosen)}
+    named = {name: is_node for name, is_node in named.items() if name not in buffered}
     chosen = [draft for draft in chosen if draft.id not in put_off]
     if not writer.replica.exists:
         if named:
@@ -409,9 +420,9 @@ def _added_meanwhile(writer: Writer, buffered: Sequence[Buffered]) -> Steps[Coll
 
 
 def _added(
-    writer: Writer, chosen: Sequence[Draft], named: Collection[str] = (), *, remedy: str = ""
+    writer: Writer, chosen: Sequence[Draft], named: Mapping[str, bool] = _NOTHING, *, remedy: str = ""
 ) -> Steps[set[str]]:
-    """Check that all of `named` exist; return the ids of the drafts that are recorded already."""
+    """Check that all of `named` exist, see `_named_by`; return the ids of the drafts that are recorded already."""
     ids = [draft.id or "" for draft in chosen]
     recorded = yield from writer.replica.ask(lambda look: _recorded(look, ids, named, remedy))
     lines = yield from writer.replica.lines_at(row.at for row in recorded.values())
@@ -422,8 +433,8 @@ def _added(
     return set(recorded)
 
 
-def _recorded(look: Lookup, ids: Collection[str], named: Collection[str], remedy: str) -> Steps[dict[str, Skeleton]]:
-    """Check that all of `named` are nodes or checkpoints; return the existing nodes, notes and edits with some ids.
+def _recorded(look: Lookup, ids: Collection[str], named: Mapping[str, bool], remedy: str) -> Steps[dict[str, Skeleton]]:
+    """Check that all of `named` exist, see `_named_by`; return the existing nodes, notes and edits with some ids.
 
     Raises:
         NotFoundError: One of `named` does not exist.
@@ -438,7 +449,7 @@ def _recorded(look: Lookup, ids: Collection[str], named: Collection[str], remedy
         if name not in found and (yield from look.is_checkpoint(name)):
             raise UsageError(f"id is that of a checkpoint. id={name!r}", kind=Kind.DUPLICATE_ID, remedy=remedy)
     for name in sorted(name for name in named if name not in found or name in taken):
-        if not (yield from look.is_checkpoint(name)):
+        if named[name] or not (yield from look.is_checkpoint(name)):
             yield from look.node(name)
     return {name: found[name] for name in ids if name in found}
 
