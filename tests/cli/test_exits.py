@@ -203,8 +203,8 @@ def test_control_characters_in_json(recorded: Recorded, arguments: tuple[str, ..
     odd = "\x1b\x7f\x80\x9b31m\u202e\u2066 ünï 🌲"
     with recorded.store.session("tea") as session:
         session.set_title(odd)
-        session.append({"role": "user", "content": odd})
-        session.label(session.node, odd)
+        node = session.append({"role": "user", "content": odd}).node
+        session.label(node, odd)
         session.commit(state={odd: odd})
         end = session.stored().records
     limit = ["--limit", end] if arguments[0] == "follow" else []

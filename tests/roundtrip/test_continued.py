@@ -271,7 +271,8 @@ def test_a_session_that_was_made_here_becomes_a_file(store: treering.Store, tmp_
     done, file = out(store, tmp_path, "new")
     assert (file.header.session_id, file.header.cwd, file.header.version) == ("new", "/work", 3)
     assert texts(file) == ["hi", "hello"]
-    assert done.entries == 2
+    assert done.entries == 3
+    assert (file.entries[2].type, file.entries[2].record["name"]) == ("session_info", "T")
 
 
 def test_an_old_file_gets_ids_when_it_goes_on(store: treering.Store, tmp_path: Path) -> None:
