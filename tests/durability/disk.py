@@ -28,7 +28,7 @@ Tree = dict[str, bytes | None]
 # What reads or only concerns this process. Any other call must be modelled before it is used.
 HARMLESS = {
     "PathLike", "access", "chmod", "close", "fchmod", "fspath", "fstat", "getpid", "lseek", "lstat", "path", "pread",
-    "read", "readlink", "register_at_fork", "scandir", "stat", "strerror",
+    "read", "readlink", "register_at_fork", "scandir", "stat", "strerror", "utime",
 }  # fmt: skip
 LINE_START_BYTES = 60  # of a record's line: its position and the append it belongs to
 SECTOR_BYTES = 64  # real ones are larger; what a disk writes as a whole

@@ -134,7 +134,7 @@ def test_a_folder_deleted_underneath(folder: Path, fault_log: FaultLog) -> None:
     session = local_backend(folder).store().session("s")
     session.append("b")
     shutil.rmtree(folder)
-    assert "NotFoundError" in told(session)
+    assert "SessionDeletedError" in told(session)
     with pytest.raises(TreeringError):
         session.append("y")
     assert not (folder / "sessions").exists() or local_backend(folder).store().sessions().rows == ()

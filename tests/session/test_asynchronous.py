@@ -418,6 +418,7 @@ async def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> 
     store = treering.aopen(tmp_path)
     async with await store.session("s", hold=False) as first, await store.session("s", hold=False) as second:
         await first.append("a")
+        await first.claim()
         with pytest.raises(SessionHeldError):
             await second.claim()
         await first.release()

@@ -114,6 +114,11 @@ class Outside:
         while (value := self.call(next, left, _END)) is not _END:
             yield value
 
+    def hooks(self, hooks: Hooks) -> Hooks:
+        """Hooks that are called as code of the caller."""
+        given = {name: hook for name, hook in msgspec.structs.asdict(hooks).items() if hook is not None}
+        return Hooks(**{name: partial(self.call, hook) for name, hook in given.items()})
+
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """One optional function per event; each is called with the facts named here."""
@@ -136,11 +141,6 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """session, node"""
     after_fork: Hook | None = None
     """session, node"""
-
-    def called_by(self, outside: Outside) -> Hooks:
-        """The same hooks, which the session calls as code of the caller."""
-        given = {name: hook for name, hook in msgspec.structs.asdict(self).items() if hook is not None}
-        return Hooks(**{name: partial(outside.call, hook) for name, hook in given.items()})
 
     def stored(self, draft: Draft) -> Draft:
         """Return a draft as it is to be stored."""

@@ -362,24 +362,15 @@ def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[C
     if new_ids and chosen:  # they may still be sent again, after a call that had no answer
         again = (lines, writer.appender.found, {each.draft.id for each in writer.appender.buffered})
         chosen = [draft for draft in chosen if any(draft.id in each for each in again)]
-    named = _named_by(drafts)
-    if named:
+    named = {draft.target: False for draft in drafts if draft.type == "note" and isinstance(draft.target, str)}
+    for draft in drafts:
+        kept = draft.brief.get("kept") if draft.kind == "compaction" and draft.brief else None
+        nodes = (draft.parent, kept if kept is None else str(kept), None if draft.type == "note" else draft.target)
+        named |= {name: True for name in nodes if isinstance(name, str)}
+    if named:  # whether each must be the id of a node: a note may also be about a checkpoint
         here = lines.keys() | {writer.position.node, *(draft.id for draft in (*drafts, *writer.unrecorded))}
         named = {name: is_node for name, is_node in named.items() if name not in here}
     return (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
-
-
-def _named_by(drafts: Sequence[Draft]) -> dict[str, bool]:
-    """The ids that drafts refer to, and whether each must be that of a node: a note may also be about a checkpoint."""
-    named: dict[str, bool] = {}
-    for draft in drafts:
-        if isinstance(draft.target, str):
-            named[draft.target] = named.get(draft.target, False) or draft.type != "note"
-        if isinstance(draft.parent, str):
-            named[draft.parent] = True
-        if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
-            named[str(draft.brief["kept"])] = True
-    return named
 
 
 def _require_sound(writer: Writer, chosen: Sequence[Draft], named: Mapping[str, bool]) -> Steps[set[str]]:
@@ -422,7 +413,7 @@ def _added_meanwhile(writer: Writer, buffered: Sequence[Buffered]) -> Steps[Coll
 def _added(
     writer: Writer, chosen: Sequence[Draft], named: Mapping[str, bool] = _NOTHING, *, remedy: str = ""
 ) -> Steps[set[str]]:
-    """Check that all of `named` exist, see `_named_by`; return the ids of the drafts that are recorded already."""
+    """Check that all of `named` exist, as it says; return the ids of the drafts that are recorded already."""
     ids = [draft.id or "" for draft in chosen]
     recorded = yield from writer.replica.ask(lambda look: _recorded(look, ids, named, remedy))
     lines = yield from writer.replica.lines_at(row.at for row in recorded.values())
@@ -434,7 +425,7 @@ def _added(
 
 
 def _recorded(look: Lookup, ids: Collection[str], named: Mapping[str, bool], remedy: str) -> Steps[dict[str, Skeleton]]:
-    """Check that all of `named` exist, see `_named_by`; return the existing nodes, notes and edits with some ids.
+    """Check that all of `named` exist, as nodes if it says so; return the nodes, notes and edits with some ids.
 
     Raises:
         NotFoundError: One of `named` does not exist.

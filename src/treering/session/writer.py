@@ -65,7 +65,7 @@ class Writer:
         self.keys = keys
         self.outside = Outside()
         if options.hooks != Hooks():
-            options = msgspec.structs.replace(options, hooks=options.hooks.called_by(self.outside))
+            options = msgspec.structs.replace(options, hooks=self.outside.hooks(options.hooks))
         self.options = options
         self.lock: Callable[[], bool] = lambda: False
         """Locks the session for this handle, or raises `SessionHeldError`; false if the store has no locks."""
