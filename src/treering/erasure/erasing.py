@@ -351,15 +351,19 @@ def _follow(
         seen.add(fork)
         try:
             fork_writer = yield from _open_fork(writer, fork)
-            copies = (yield from _copies(fork_writer, receipt.hashes)) if fork_writer is not None else []
-            acts = (yield from _acts_for(writer, fork_writer, links)) if fork_writer is not None else []
-            if fork_writer is not None and (copies or acts):
+            if fork_writer is None:
+                missing.append(fork)
+                continue
+            copies = yield from _copies(fork_writer, receipt.hashes)
+            parent = (yield from _parent_of(fork_writer, writer)) if links else "gone"
+            acts = yield from _acts_for(writer, fork_writer, links, parent)
+            if copies or acts:
                 known = {(act.time, act.state) for act in fork_writer.replica.burials.of_state()}
                 owed = [act for act in acts if (act.time, act.state) not in known]
                 done.append((yield from _erase(fork_writer, _Wanted(copies), reason, seen, owed=owed)))
-            elif fork_writer is None or (links and (yield from _parent_of(fork_writer, writer)) != "this"):
-                missing.append(fork)  # or the name belongs to another session by now
-            if receipt.state and links and fork_writer and (yield from _parent_of(fork_writer, writer)) == "other":
+            elif links and parent != "this":
+                missing.append(fork)  # the name belongs to another session by now
+            if receipt.state and parent == "other":
                 warnings.append(f"{fork!r} is a fork of another session now: erase its state, too")
         except TreeringError as error:
             unreachable[fork] = str(error)
@@ -377,7 +381,7 @@ def _parent_of(other: Writer, writer: Writer) -> Steps[_Parent]:
     return "gone" if there.absent or there.dead else "other"
 
 
-def _acts_for(writer: Writer, fork: Writer, links: Sequence[Skeleton]) -> Steps[list[Erasure]]:
+def _acts_for(writer: Writer, fork: Writer, links: Sequence[Skeleton], parent: _Parent) -> Steps[list[Erasure]]:
     """The erasures of state that a fork has to repeat, whether or not it has done so.
 
     A fork is linked behind the time on its card. Earlier links of its name are those of forks that were deleted. If
@@ -385,7 +389,6 @@ def _acts_for(writer: Writer, fork: Writer, links: Sequence[Skeleton]) -> Steps[
     values that both have tell whether it is a fork.
     """
     acts = writer.replica.burials.of_state()
-    parent = (yield from _parent_of(fork, writer)) if links else "gone"
     if parent == "gone":
         shares = yield from _shares_state(writer, fork)
         done = {(act.time, act.state) for act in fork.replica.burials.of_state()}

@@ -16,8 +16,7 @@ pipe has no path: it is recognised only by its records.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -27,17 +26,17 @@ import msgspec
 
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.errors import ConflictError, CorruptError, NotFoundError, TreeringError
+from treering.errors import ConflictError, CorruptError, TreeringError
 from treering.format.register import one_line
-from treering.ids import now_ms, time_of
+from treering.ids import now_ms
+from treering.importers.known_sessions import KnownSessions, is_export_of, is_ours
 from treering.importers.matching import is_nameless, matched
 from treering.importers.opened_file import OpenedFile, open_file
-from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
+from treering.importers.origin import Origin, Reading, origin_of, stat_of
 from treering.importers.spending import Spending, counted, told_in
 from treering.kinds import Kind
-from treering.programs import part_of
 from treering.programs.common.entry import PIECE
-from treering.programs.common.folder import is_url, located
+from treering.programs.common.folder import located
 from treering.programs.common.growth import Looks
 from treering.programs.common.source import ImportSource, Problem, closing_of
 from treering.programs.common.spool import is_stream, settled
@@ -91,43 +90,22 @@ class FileImporter:
         self._looks = looks or Looks()
         self._project = project
         self._policy = policy
-        self._names: set[str] = set()
-        self._origins: dict[str, Origin] = {}
-        self._by_path: dict[str, str] = {}
-        self._by_id: dict[str, list[str]] = {}
-        self._exported: dict[str, dict[str, str]] = {}
-        """By program: sessions that were recorded here, by the ids that they have in exports to it."""
-        for info in store.each_session():
-            self._names.add(info.id)
-            if origin := origin_of(info):
-                self._remember(origin)
+        self._known = KnownSessions(store)
 
     # imported files
 
     def origin(self, session: str) -> Origin | None:
         """Return the file from which a session was imported; None if there is none."""
-        return self._origins.get(session)
+        return self._known.origin(session)
 
     def find(self, path: str | os.PathLike[str]) -> Origin | None:
         """Return the last import from a path; None if there is none."""
-        session = self._by_path.get(name_of_path(path))
-        return self._origins[session] if session is not None else None
+        return self._known.at(path)
 
     def is_unchanged(self, path: str | os.PathLike[str]) -> bool:
         """Tell whether a file was imported and still has the same size and time."""
         origin = self.find(path)
         return origin is not None and (origin.size, origin.mtime_ns) == stat_of(path)
-
-    def _remember(self, origin: Origin) -> None:
-        before = self._origins.get(origin.session)
-        if before is None:
-            self._by_id.setdefault(origin.id, []).append(origin.session)
-        elif self._by_path.get(before.path) == origin.session:
-            del self._by_path[before.path]
-        self._origins[origin.session] = origin
-        other = self._by_path.get(origin.path)
-        if other is None or self._origins[other].imported_ms <= origin.imported_ms:
-            self._by_path[origin.path] = origin.session
 
     # one file
 
@@ -165,7 +143,7 @@ class FileImporter:
             if known is not None and self.is_unchanged(place) and name in (None, known.session):
                 return ImportResult(path=str(path), session=known.session, outcome="unchanged")
             while True:
-                names = len(self._names)
+                names = len(self._known.names)
                 try:
                     file = open_file(place, of, format, pipe)
                     return self._import(file, known, name=name, again=again, progress=progress)
@@ -174,7 +152,7 @@ class FileImporter:
                         raise
                     self._looks.drop(Path(place))  # the origin recorded with it is correct
                 except ConflictError:
-                    if len(self._names) == names:
+                    if len(self._known.names) == names:
                         raise
                     known = self.find(place) if pipe is None else None  # the session that was met may be its own
 
@@ -182,9 +160,9 @@ class FileImporter:
         self, file: OpenedFile, known: Origin | None, *, name: str | None, again: bool, progress: Progress | None
     ) -> ImportResult:
         if name is not None:
-            known = self._require_same(name, file)
+            known = self._known.require_same(name, file)
         elif known is None or not file.is_of(known):
-            known = self._elsewhere(file) or self._made_here(file)
+            known = self._known.elsewhere(file) or self._known.made_here(file)
         taken = self._update(known, file) if known is not None else None
         if taken is None and known is not None and file.name in (known.path, "") and not again:
             raise ConflictError(
@@ -193,60 +171,7 @@ class FileImporter:
                 kind=Kind.REWRITTEN,
                 remedy="import it again as a session of its own: `treering import --again`",
             )
-        return taken or self._import_new(self._free_name(name or file.source.header.session_id), file, progress)
-
-    def _require_same(self, name: str, file: OpenedFile) -> Origin | None:
-        """Return the origin of the session with a given name, which must be this file; None for a new name."""
-        if name not in self._names:
-            return None
-        known = self._origins.get(name)
-        if known is None or not file.is_of(known) or file.name not in (known.path, ""):
-            raise ConflictError(
-                f"session exists already, and was not imported from this file. session={name!r}",
-                kind=Kind.EXISTS,
-                remedy="choose another name",
-            )
-        return known
-
-    def _elsewhere(self, file: OpenedFile) -> Origin | None:
-        """Find a session with the id of the file and the same first records, whose own file is missing or equal."""
-        for session in self._by_id.get(file.source.header.session_id, ()):
-            origin = self._origins[session]
-            if file.is_of(origin) and (not file.name or origin.path != file.name):
-                reading = Reading(file.source)
-                if reading.begins_with(origin) and (not file.name or not self._is_there(origin) or reading.ended):
-                    return origin
-        return None
-
-    def _made_here(self, file: OpenedFile) -> Origin | None:
-        """Return an origin with nothing read for a session that was recorded here, if the file is an export of it."""
-        header = file.source.header
-        name = self._named_here(header.format).get(header.session_id)
-        if name is None or name in self._origins or is_nameless(file.source):
-            return None
-        nodes = set[str]()
-        with suppress(NotFoundError):  # it was deleted meanwhile
-            nodes = {node for node in self._store.view(name).nodes().ids if _is_ours(node)}
-        if not any(draft.id in nodes for _, drafts in file.source.records() for draft in drafts):
-            return None
-        return Origin(session=name, format=header.format, id=header.session_id, path=file.name)
-
-    def _named_here(self, program: str) -> Mapping[str, str]:
-        """Return the sessions that were recorded here, by the ids that they have in exports to a program."""
-        if program not in self._exported:
-            id_of = getattr(part_of(program, "write"), "id_of", str)
-            self._exported[program] = {id_of(name): name for name in self._names - self._origins.keys()}
-        return self._exported[program]
-
-    def _is_there(self, origin: Origin) -> bool:
-        """Tell whether the file of a session is where it was: not if another session was imported from that place."""
-        is_its_own = self._by_path.get(origin.path, origin.session) == origin.session
-        return is_its_own and (is_url(origin.path) or os.path.exists(origin.path))
-
-    def _free_name(self, name: str) -> str:
-        if name not in self._names:
-            return name
-        return next(each for number in count(2) if (each := f"{name}-{number}") not in self._names)
+        return taken or self._import_new(self._known.free_name(name or file.source.header.session_id), file, progress)
 
     def _import_new(self, name: str, file: OpenedFile, progress: Progress | None) -> ImportResult:
         source, done = file.source, 0
@@ -287,19 +212,11 @@ class FileImporter:
             )
         except ConflictError as error:
             if error.kind == Kind.EXISTS:
-                self._meet(name)
+                self._known.meet(name)
             raise
-        self._names.add(name)
-        self._remember(origin)
+        self._known.names.add(name)
+        self._known.remember(origin)
         return ImportResult(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
-
-    def _meet(self, name: str) -> None:
-        """Learn of a session that another process made meanwhile, or an import of this one that had no answer."""
-        with suppress(NotFoundError):  # it was deleted again
-            info = self._store.view(name).info
-            self._names.add(name)
-            if origin := origin_of(info):
-                self._remember(origin)
 
     def _read_to(self, origin: Origin, file: OpenedFile, reading: Reading) -> Origin:
         """Return the origin to store after a file was read to its end."""
@@ -321,14 +238,14 @@ class FileImporter:
             parent=header.parent_session,
             imported_ms=now_ms(),
         )
-        return msgspec.structs.replace(found, parent_session=origin.parent_session or self._parent_of(found))
+        return msgspec.structs.replace(found, parent_session=origin.parent_session or self._known.parent_of(found))
 
     # new records of a file
 
     def _update(self, known: Origin, file: OpenedFile) -> ImportResult | None:
         """Record the new records of a file; None if the file does not begin with the recorded ones."""
         source = file.source
-        if file.name not in (known.path, "") and self._is_there(known):
+        if file.name not in (known.path, "") and self._known.is_there(known):
             same = Reading(source).begins_with(known)
             return ImportResult(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
@@ -340,12 +257,12 @@ class FileImporter:
             if match is not None:
                 begins, reading = False, match
             elif not begins:
-                if is_nameless(source) or not _is_export_of(session, source):
+                if is_nameless(source) or not is_export_of(session, source):
                     return None
                 reading = Reading(source, file.growth(self._looks))
             stood, active_ms = session.node, session.info.updated_ms
             done, written = _add_new(session, known, reading, all_new=begins)
-            leaf = session.perform(node_at, reading.leaf, known.leaf) if _is_ours(reading.leaf) else reading.leaf
+            leaf = session.perform(node_at, reading.leaf, known.leaf) if is_ours(reading.leaf) else reading.leaf
             reached = (known.leaf, known.newest or known.leaf, leaf)  # an import was interrupted behind its move
             follows = stood in (*reached, *written, *([match.stood] if match is not None else ()))
             ended = _add_closing(session, source)
@@ -363,7 +280,7 @@ class FileImporter:
             if not follows:
                 origin = msgspec.structs.replace(origin, active_ms=max(active_ms, origin.active_ms or 0))
             session.perform(record_foreign, [*drafts, origin_note(origin.facts)], side)
-        self._remember(origin)
+        self._known.remember(origin)
         done += len(ended) + len(drafts)
         return ImportResult(
             path=str(file.path),
@@ -379,8 +296,8 @@ class FileImporter:
     def link_parents(self) -> int:
         """Link sessions with parents that were imported after them; return the number of linked sessions."""
         linked = 0
-        for origin in [*self._origins.values()]:
-            parent = self._parent_of(origin) if origin.parent and origin.parent_session is None else None
+        for origin in self._known:
+            parent = self._known.parent_of(origin) if origin.parent and origin.parent_session is None else None
             if parent is None:
                 continue
             found = msgspec.structs.replace(origin, parent_session=parent)
@@ -389,21 +306,9 @@ class FileImporter:
                     session.perform(record_foreign, [origin_note(found.facts)])
             except TreeringError:
                 continue  # another process has it open, or it is damaged; the next import tries again
-            self._origins[origin.session] = found
+            self._known.remember(found)
             linked += 1
         return linked
-
-    def _parent_of(self, origin: Origin) -> str | None:
-        """Return the session of the file that is named as parent: by its path, its id, or its file name."""
-        if not origin.parent:
-            return None
-        folder = os.path.dirname(origin.path)
-        path = name_of_path(os.path.join(folder, os.path.expanduser(origin.parent)))
-        found = self._by_path.get(path)
-        if found is None:
-            sessions = self._by_id.get(origin.parent, []) or self._by_id.get(_id_in(origin.parent), [])
-            found = next((each for each in sessions if self._origins[each].format == origin.format), None)
-        return found if found != origin.session else None
 
 
 def _all_drafts(reading: Reading) -> Iterator[Draft]:
@@ -415,23 +320,6 @@ def _all_drafts(reading: Reading) -> Iterator[Draft]:
     yield from counted(reading.source)
     yield from reading.tail()[1]
     yield from closing_of(reading.source)
-
-
-def _is_export_of(session: Session, source: ImportSource) -> bool:
-    """Tell whether a file holds records that were made in Treering, and so is an export of the session."""
-    names = {draft.id for _, drafts in source.records() for draft in drafts if _is_ours(draft.id)}
-    known = len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
-    return known or _only_amended(session, source)
-
-
-def _only_amended(session: Session, source: ImportSource) -> bool:
-    """Tell whether a file has all nodes of a session and differs only in messages amended or erased in Treering."""
-    left = {node.id: node.amended or node.erased for node in session.nodes()}
-    if not any(left.values()):
-        return False
-    drafts = (draft for _, drafts in source.records() for draft in drafts if draft.type == "node")
-    same = all(left.pop(str(draft.id), True) or session.original(str(draft.id)) == draft.payload for draft in drafts)
-    return same and not left
 
 
 def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, list[str | None]]:
@@ -451,7 +339,7 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
     spending = Spending(partial(told_in, session, reached))
     again = not all_new or hasattr(reading.source, "closing")  # new records may be part of an earlier ending
     for part in reading.parts(DRAFTS_AT_ONCE):
-        ours = [draft for draft in part if _is_ours(draft.id)]
+        ours = [draft for draft in part if is_ours(draft.id)]
         new = session.perform(missing, [draft for draft in part if not _is_piece(draft.id)]) if again or ours else part
         done += len(new)
         notes = session.perform(notes_among, [draft.id for draft in ours])
@@ -492,12 +380,8 @@ def _place(draft: Draft, *, here: bool) -> str | None:
     return draft.target if draft.kind == "leaf" else (draft.links or {}).get("source_parent")
 
 
-def _is_ours(name: str | None) -> bool:
-    return name is not None and time_of(name) is not None
-
-
 def _is_piece(name: str | None) -> bool:
-    return name is not None and _is_ours(name.rpartition(PIECE)[0])
+    return name is not None and is_ours(name.rpartition(PIECE)[0])
 
 
 def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
@@ -531,8 +415,3 @@ def _free_head(session: Session, name: str) -> str:
         if name not in session.heads
         else next(each for number in count(2) if (each := f"{name}-{number}") not in session.heads)
     )
-
-
-def _id_in(path: str) -> str:
-    """Return the id in the name of a file that begins with a time, as in pi and similar programs."""
-    return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").rpartition("_")[2]

@@ -142,7 +142,7 @@ class _Check:
         self._vanished: list[Segment] = []
         """Segments that were gone when they were read."""
 
-    def session(self) -> Steps[list[Finding]]:
+    def session(self) -> Steps[None]:
         ((latest_answer, tail_answer),) = yield from read_registers((self.keys,))
         latest, tail = self._latest(latest_answer), self._tail(tail_answer)
         self._erased = _erased_by(tail, tail_answer)
@@ -165,7 +165,6 @@ class _Check:
             latest is not None and tail is not None and latest.card.epoch == tail.header.epoch
         ):  # else an erasure is pending
             self._compare()
-        return self.findings
 
     def moved(self) -> Steps[bool]:
         """Whether other processes merged or erased during the check, so that what it found may not be true.

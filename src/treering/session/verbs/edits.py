@@ -73,8 +73,8 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
     now = recording.context or writer.replica.state.context
     context = _put_back(index.graph, now, earlier.context, node)
     if context is None:
-        path = index.graph.path(writer.position.node)
-        context = _put_on_path(index.graph, now, writer.replica.policy.build(path, index.graph), node)
+        whole = writer.replica.policy.build(index.graph.path(writer.position.node), index.graph)
+        context = _inserted(index.graph, now, whole, node) if node in whole.nodes else now
     brief: dict[str, object] = {
         "undo": True,
         **_told_heads(writer, index.graph, node, unseen=node not in context.nodes),
@@ -124,11 +124,6 @@ def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Co
     if there.isdisjoint(above or below):
         return context if there else context.with_items([earlier.items[place]])
     return _inserted(graph, context, earlier, node)
-
-
-def _put_on_path(graph: Graph, context: Context, whole: Context, node: str) -> Context:
-    """Return `context` with `node` at its place on the path, unless the context of the `whole` path leaves it out."""
-    return _inserted(graph, context, whole, node) if node in whole.nodes else context
 
 
 def _inserted(graph: Graph, context: Context, other: Context, node: str) -> Context:

@@ -12,6 +12,7 @@ from treering.format import values
 from treering.format.record import Record, Skeleton
 from treering.ids import time_of
 from treering.session.foreign import CHECKPOINT, checkpoint_of
+from treering.session.reader import Readable
 from treering.session.record import flush
 from treering.session.recording import Recording, checkpoint_records
 from treering.session.writer import Writer
@@ -52,11 +53,11 @@ def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | Non
     yield from writer.appender.write(plan)
 
 
-def missing(writer: Writer, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
+def missing(reader: Readable, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
     """Return the drafts, all with ids of their own, that are not recorded yet in any form."""
     if not drafts:
         return []
-    index = yield from writer.replica.index()
+    index = yield from reader.replica.index()
     notes = {note.id for note in index.graph.annotations.notes()}
     recorded = (index.graph, index.all_checkpoints, notes)
     return [draft for draft in drafts if not any(draft.id in each for each in recorded)]
