@@ -189,6 +189,24 @@ def test_a_torn_record_that_is_completed_is_imported(tmp_path: Path, program: st
         assert shown(store) == fresh
 
 
+@pytest.mark.parametrize("program", FILES)
+def test_a_line_that_is_no_record_yet_does_not_count_as_read(tmp_path: Path, program: str) -> None:
+    """Nor does a line break of which only a part was written: an import at any byte there is no other file later."""
+    *above, last = [line.rstrip(b"\n") + b"\r\n" for line in lines_of(program)]
+    odd, path = [b"null\r\n", b"42\r\n", b'"ab"\r\n', b"words\r\n"], tmp_path / "s-1.jsonl"
+    before, whole = b"".join(above), b"".join([*above, *odd, last])
+    path.write_bytes(whole)
+    fresh = imported(path)
+    for cut in range(len(before) - 3, len(whole) - len(last) + 1):
+        path.write_bytes(whole[:cut])
+        os.utime(path, ns=(0, 0))
+        store = Store(Place(MemoryDriver()))
+        FileImporter(store).load(path)
+        path.write_bytes(whole)
+        assert FileImporter(store).load(path).outcome == "updated"
+        assert shown(store) == fresh
+
+
 def imported(path: Path) -> list[Any]:
     """Return what a store shows of a file that is imported for the first time."""
     store = Store(Place(MemoryDriver()))

@@ -5,7 +5,8 @@ without reading any session. Imports are recorded only in the store.
 
 Rule 1: a file is identified by its records and not by its bytes, since programs rewrite their headers in place. A file
 has grown if it begins with the records that were read before.
-Rule 2: a torn record at the end of a file is kept, but does not count as read: its program may be writing it.
+Rule 2: a torn record at the end of a file is kept, but does not count as read: its program may be writing it. Nor does
+any other last line that is no record and has no line break yet. The line break itself may come later, in two parts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from treering.format import values
 from treering.format.values import fields_of
 from treering.programs import part_of
 from treering.programs.common import rfc3339, times
-from treering.programs.common.entry import FRAMING, Entry
+from treering.programs.common.entry import AFTER, FRAMING, Entry
 from treering.programs.common.folder import folder_at, is_url
 from treering.programs.common.growth import Growth, Look, grows
 from treering.programs.common.source import ImportSource
@@ -180,7 +181,7 @@ class Reading:
     def _read(self) -> Iterator[list[Draft]]:
         for entry, drafts in self._records:
             self._look()
-            if entry is None and drafts and _is_torn(drafts[0]):
+            if drafts and _may_go_on(drafts[0]):
                 self._damage.append((entry, drafts))
                 continue
             for unit in self._damage:
@@ -200,7 +201,7 @@ class Reading:
 
     def _count(self, entry: Entry | None, drafts: list[Draft]) -> list[Draft]:
         self.units += 1
-        raw = _raw_of(drafts) if entry is None else entry.raw
+        raw = _raw_of(drafts) if entry is None else entry.raw.rstrip()  # the line may end in a part of a line break
         names = repr([draft.id for draft in drafts]).encode()
         # most processors have instructions for SHA-256
         self._digest = sha256(b"%b %d %b%b" % (self._digest, len(raw), names, raw)).digest()[:_DIGEST_BYTES]
@@ -209,9 +210,10 @@ class Reading:
         return drafts
 
 
-def _is_torn(draft: Draft) -> bool:
-    payload = fields_of(draft.payload)
-    return draft.kind == "damage" and payload.get("kind") == "torn"
+def _may_go_on(draft: Draft) -> bool:
+    """Tell whether bytes without a record may be the beginning of one: they are torn, or their line has not ended."""
+    is_torn = fields_of(draft.payload).get("kind") == "torn"
+    return draft.kind == "damage" and (is_torn or (draft.source or {}).get(AFTER) == "")
 
 
 def _raw_of(drafts: list[Draft]) -> bytes:

@@ -119,7 +119,7 @@ class FlatSource:
     def _set_aside(self, value: Value, name: str) -> Draft:
         if not value.damage:
             self._log.report(value.line, value.offset, "no_message", "record is no message, kept as a note")
-        return damage_note(name, value.damage or "no_message", value.line, value.offset, value.raw)
+        return damage_note(name, value.damage or "no_message", value.line, value.offset, value.raw, after=value.after)
 
     def drafts(self) -> Iterator[Draft]:
         """Yield the drafts of the file, in its order."""

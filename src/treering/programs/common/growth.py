@@ -34,7 +34,7 @@ from treering.programs.common.source import GZIP_MAGIC, ImportSource
 from treering.storage.atomic import write_atomically
 from treering.transcript.node import Draft
 
-LAYOUT: Final = 5
+LAYOUT: Final = 6
 """The version of looks; raised with every change of the readers' state, or of the drafts they make from a record."""
 FILE_BYTES_MIN: Final = 4 * 1024 * 1024
 """Smaller files are read quickly enough from the beginning."""

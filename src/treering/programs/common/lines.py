@@ -244,12 +244,12 @@ def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Valu
     if not core:
         return
     start = line.offset + line.data.index(core)
-    at = Line(line.number, start, core)
+    at = Line(line.number, start, core, line.after)
     try:
         value = _decode(at, report)
     except RecursionError:
         report(line.number, start, "nesting", f"record is nested too deeply to be read, skipped. bytes={len(core)}")
-        yield Value(None, at.number, at.offset, intact=False, raw=core, damage="nesting")
+        yield Value(None, at.number, at.offset, False, core, line.after, "nesting")
     except ValueError:
         yield from _mend(at, report, is_record)
     else:
@@ -325,7 +325,7 @@ def _gap(line: Line, start: int, end: int, report: Report) -> Iterator[Value]:
     offset = line.offset + start
     report(line.number, offset, kind, f"{text}, skipped. bytes={len(gap)}, text={excerpt!r}")
     if kind != "nul":
-        yield Value(None, line.number, offset, intact=False, raw=gap, damage=kind)
+        yield Value(None, line.number, offset, False, gap, line.after if end == len(line.data) else b"\n", kind)
 
 
 def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:
