@@ -113,6 +113,9 @@ def test_an_answer_of_claude_code_is_counted_once(store: treering.Store, tmp_pat
     assert store.view(session).usage == store.view(session).last_usage == expected
     made.call("c3", response="msg_1", after="c2")
     made.entries[-1]["message"]["usage"] = {"input_tokens": 5, "output_tokens": 55, "cache_read_input_tokens": 7}
+    importer.load(made.save(tmp_path))
+    view, expected = store.view(session), expected | {"output": 55}
+    assert view.usage == view.last_usage == expected
     made.answer("end")
     made.answer("aside", isSidechain=True, after=None)
     importer.load(made.save(tmp_path))

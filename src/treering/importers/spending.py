@@ -4,14 +4,16 @@ Programs keep the usage of an answer in its message. A session sums notes of usa
 usage gets such a note, with a mark that it only repeats the message: an export leaves the note out.
 
 Rule: an answer is counted once. Claude Code writes an answer as several entries, which all state its usage; the last
-entries may state more. So its note comes after the last of them. If an answer continues after an earlier import, only
-the difference is added.
+entries may state more. So its note comes after the last of them. If an answer continues after an earlier import, what
+was counted of it is taken back, and all of it is counted: the last note tells the size of the context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
+
+import msgspec
 
 from treering.api.session import Session
 from treering.api.view import View
@@ -67,8 +69,10 @@ class Spending:
         self._told[self._answer] = _larger(told or {}, numbers)
         if told is None:
             yield _note(draft, numbers, turn=_is_turn(draft))
-        elif more := {name: value - told.get(name, 0) for name, value in numbers.items() if value > told.get(name, 0)}:
-            yield _note(draft, more, turn=False)
+        elif any(value > told.get(name, 0) for name, value in numbers.items()):
+            back = {name: -value for name, value in told.items()}
+            yield msgspec.structs.replace(_note(draft, back, turn=False), id=f"{draft.id}$usage-back")
+            yield _note(draft, self._told[self._answer], turn=_is_turn(draft))
 
 
 def told_in(session: Session, node: str | None) -> dict[str, _Numbers]:
