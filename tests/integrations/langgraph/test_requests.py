@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from benchmarks import workload
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, MessagesState, StateGraph
 from tests.integrations.langgraph.graphs import Graph, chat, config, say
 from tests.session.backends import Backend, memory_backend
@@ -18,9 +19,9 @@ from treering.journal.limits import SEALED_BYTES_DROP
 from treering.storage.counting import CountingDriver
 
 TURNS, TURN_BYTES = 100, 4096
-REQUESTS_A_TURN, HISTORY_REQUESTS, STORED, WAITS_COLD = 8, 30, 1.2, 3
-"""At most: of a turn, of a list of 300 checkpoints; bytes for each byte of text once segments are merged; and waits for
-any checkpoint in a new process."""
+REQUESTS_A_TURN, HISTORY_REQUESTS, STORED, WAITS_COLD, UP_A_TURN = 8, 30, 1.2, 3, 15
+"""At most: of a turn, of a list of 300 checkpoints; bytes for each byte of text once segments are merged; waits for
+any checkpoint in a new process; and bytes sent for each byte of text of a delta channel, in a thread of 45 turns."""
 
 
 def counted(backend: Backend, **options: Any) -> tuple[Graph, CountingDriver]:
@@ -168,6 +169,37 @@ def test_other_channels_are_stored_about_once(channel: str) -> None:
     stored, tail = _stored_of(backend)
     assert stored <= STORED * turns * TURN_BYTES
     assert tail <= SEALED_BYTES_DROP
+
+
+class Noted(TypedDict):
+    """A list that is stored as writes, and never as a whole."""
+
+    listed: Annotated[list[str], DeltaChannel(lambda old, new: [*old, *(each for part in new for each in part)], list)]
+
+
+def test_a_delta_channel_takes_what_a_list_takes() -> None:
+    """Its writes stay in the state, as the messages of a chat do: 8 requests a turn, and as many bytes up.
+
+    In a new process its value is there with the newest checkpoint, and one look more.
+    """
+    turns, backend = 45, memory_backend()
+    texts = iter(workload.even_texts(2 * turns, TURN_BYTES // 2))
+    store, counts = backend.counted()
+    builder = StateGraph(Noted)
+    builder.add_node("model", lambda _: {"listed": [next(texts)]})
+    builder.add_edge(START, "model")
+    graph: Graph = builder.compile(checkpointer=TreeringSaver(store))
+    for _ in range(turns):
+        graph.invoke({"listed": [next(texts)]}, config(), durability="sync")
+    assert counts.total <= REQUESTS_A_TURN * turns
+    assert counts.bytes_up <= UP_A_TURN * turns * TURN_BYTES
+    stored, tail = _stored_of(backend)
+    assert stored <= STORED * turns * TURN_BYTES
+    assert tail <= SEALED_BYTES_DROP
+    store, counts = backend.counted()
+    graph = builder.compile(checkpointer=TreeringSaver(store))
+    assert len(graph.get_state(config()).values["listed"]) == 2 * turns
+    assert counts.counts == {"Get": 3}
 
 
 def _require_few_waits(backend: Backend, segments: int = 9) -> None:

@@ -217,26 +217,107 @@ def test_a_delta_channel_that_was_pruned_grows_on(backend: Backend) -> None:
     assert len(history) == 7  # the one that the second prune kept, and three of each run after it
 
 
-def test_a_delta_channel_that_was_pruned_by_others_is_an_error(backend: Backend) -> None:
-    """A policy for all sessions does not know what its writes are; nobody goes on with a part of the list."""
-    saver = saver_on(backend)
+@pytest.mark.parametrize("verb", ["prune", "retain"])
+@pytest.mark.parametrize("last", [1, 2, 5])
+def test_a_delta_channel_survives_what_does_not_know_it(backend: Backend, verb: str, last: int) -> None:
+    """Each checkpoint that a policy or a prune of the session keeps has the whole list, and runs and forks go on."""
+    peer = growing(InMemorySaver(), LongDelta)
+    keep, shown = treering.KeepCheckpoints(last=last), 0
+    for number in range(4):
+        saver = saver_on(backend)
+        for graph in (growing(saver, LongDelta), peer):
+            graph.invoke({"items": [f"run {number}"]}, config(), durability="sync")
+        saver.close()
+        if verb == "retain":
+            backend.store().retain(treering.Retention(checkpoints=keep, min_idle_hours=0))
+        else:
+            with backend.store().session("t", shared=True) as session:
+                session.prune(keep)
+        history = list(growing(saver_on(backend), LongDelta).get_state_history(config()))
+        shown = len(history)
+        assert 1 <= shown <= last
+        assert [state.values for state in history] == [
+            state.values for state, _ in zip(peer.get_state_history(config()), history, strict=False)
+        ]
+    values = []
+    for graph in (growing(saver_on(backend), LongDelta), peer):
+        oldest = list(graph.get_state_history(config()))[shown - 1]
+        values.append([graph.invoke({"items": ["again"]}, oldest.config), graph.get_state(config()).values])
+    assert values[0] == values[1]
+
+
+def test_a_delta_channel_of_a_branch_has_its_own_writes(backend: Backend) -> None:
+    """Two branches of one checkpoint, of which each goes on and is then pruned, show what each of them wrote."""
+    values = []
+    for saver in (saver_on(backend), InMemorySaver()):
+        graph = growing(saver, LongDelta)
+        for number in range(3):
+            graph.invoke({"items": [number]}, config(), durability="sync")
+        early = list(graph.get_state_history(config()))[3].config
+        for text in ("left", "right"):
+            place = graph.update_state(early, {"items": [text]})
+            graph.invoke({"items": [f"{text} on"]}, place, durability="sync")
+            graph.invoke({"items": [f"{text} again"]}, config(), durability="sync")
+        if isinstance(saver, TreeringSaver):
+            saver.close()
+            with backend.store().session("t", shared=True) as session:
+                session.prune(treering.KeepCheckpoints(last=9))
+            graph = growing(saver_on(backend), LongDelta)
+        values.append([state.values for state in graph.get_state_history(config())])
+    assert values[0][0] == {"items": [0, 1, 1, 3, "right", "right on", 6, "right again", 8]}
+    assert values[0] == values[1][: len(values[0])]
+
+
+def test_a_list_becomes_a_delta_channel_and_is_pruned(backend: Backend) -> None:
+    """The messages of a thread that were nodes are what the writes since then are added to."""
+
+    class Messages(TypedDict):
+        messages: Annotated[list[Any], DeltaChannel(added, list)]
+
+    def graph() -> Graph:
+        return chat_of(Messages, saver_on(backend))
+
+    say(chat(saver_on(backend)), "one")
     for number in range(3):
-        growing(saver, LongDelta).invoke({"items": [number]}, config(), durability="sync")
-    saver.close()
-    backend.store().retain(treering.Retention(checkpoints=treering.KeepCheckpoints(last=5), min_idle_hours=0))
+        graph().invoke({"messages": [HumanMessage(f"more {number}")]}, config(), durability="sync")
+        with backend.store().session("t", shared=True) as session:
+            session.prune(treering.KeepCheckpoints(last=1))
+    said = [message.content for message in graph().get_state(config()).values["messages"]]
+    assert said == ["one", "you said: one", "more 0", "more 1", "more 2"]
+
+
+def chat_of(shape: type[Any], saver: TreeringSaver) -> Graph:
+    """A graph that keeps what it is told, and says nothing."""
+    builder = StateGraph(shape)
+    builder.add_node("listen", lambda _: {"messages": []})
+    builder.add_edge(START, "listen")
+    builder.add_edge("listen", END)
+    return builder.compile(checkpointer=saver)
+
+
+def test_a_delta_channel_without_its_ancestors_is_an_error(backend: Backend) -> None:
+    """A checkpoint of which nobody knows all writes, since its parent is not there, is never shown with a part."""
+    saver = saver_on(backend)
+    lone: Any = {**numbered(5), "channel_versions": {"items": 3}}
+    saver.put(config(checkpoint_id="id-0004"), lone, {"counters_since_delta_snapshot": {"items": (2, 2)}}, {})
+    saver.delete_for_runs(["another"])
     graph = growing(saver_on(backend), LongDelta)
     for read in (graph.get_state, partial(graph.invoke, {"items": [4]})):
-        with pytest.raises(NotFoundError, match=r"delta channel were pruned.*'items'"):
+        with pytest.raises(NotFoundError, match=r"delta channel were removed.*'items'"):
             read(config())
 
 
-def test_a_delta_channel_loses_what_a_deleted_run_wrote(backend: Backend) -> None:
-    """It is no error that the checkpoints of the run are missing then."""
+@pytest.mark.parametrize(("gone", "left"), [("run-1", ["run-1", 1, "run-2", 3]), ("run-2", ["run-1", 1])])
+def test_a_delta_channel_keeps_what_a_deleted_run_wrote(backend: Backend, gone: str, left: list[Any]) -> None:
+    """As in any other channel, the values of the checkpoints that stay are what they were, whatever is deleted."""
     graph = growing(saver_on(backend), LongDelta)
     for run in ("run-1", "run-2"):
         graph.invoke({"items": [run]}, {**config(), "metadata": {"run_id": run}}, durability="sync")
-    graph.checkpointer.delete_for_runs(["run-1"])
-    assert growing(saver_on(backend), LongDelta).get_state(config()).values == {"items": ["run-2", 3]}
+    graph.checkpointer.delete_for_runs([gone])
+    assert growing(saver_on(backend), LongDelta).get_state(config()).values == {"items": left}
+    graph.checkpointer.prune(["t"])
+    after = growing(saver_on(backend), LongDelta).invoke({"items": ["on"]}, config())
+    assert after == {"items": [*left, "on", len(left) + 1]}
 
 
 def test_a_checkpoint_that_pruning_kept_stays(backend: Backend) -> None:

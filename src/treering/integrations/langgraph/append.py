@@ -4,8 +4,10 @@ Rule 1: after each append the state of the session holds the newest checkpoint o
 greatest id. A checkpoint that arrives late is recorded, and then, in the same append, the state before it again.
 Rule 2: messages are nodes, each recorded once. If the parent of a checkpoint is not the newest checkpoint, the append
 moves the head back to the parent's node; the messages after that node stay as a branch.
-Rule 3: pending writes stay in the state while their checkpoint is the newest of its namespace. They stay in the journal
-while it has the checkpoint of Treering with which they were recorded.
+Rule 3: pending writes stay in the state while their checkpoint is the newest of its namespace, and those to delta
+channels, with the value before them, while the newest one is rebuilt from them. So a checkpoint needs no ancestor,
+whatever is pruned. Pending writes stay in the journal while it has the checkpoint of Treering with which they were
+recorded.
 """
 
 from __future__ import annotations
@@ -52,12 +54,12 @@ class ThreadAppend(Recording):
             self.digests = tuple([each.digest for each in put.spoken or ()])
         self._lay(put.keys, _outdated(self.keys, put), items, Change(metadata={names.MARK: put.brief}, step=put.step))
 
-    def put_back(self, keys: Mapping[str, bytes], base: Base, change: Change | None = None) -> None:
+    def put_back(self, keys: Mapping[str, bytes], base: Base) -> None:
         """Record a whole state of the session: keys that it does not have are dropped."""
         self._go_to(base.node)
         self.digests = base.digests
         gone = [key for key in self.keys if key not in keys]
-        self._lay(keys, gone, base.items, change or Change())
+        self._lay(keys, gone, base.items, Change())
 
     def add(self, keys: Mapping[str, bytes], brief: Mapping[str, object]) -> None:
         """Record further keys of the state."""

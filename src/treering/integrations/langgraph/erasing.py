@@ -135,6 +135,4 @@ def _forms_of(key: str, value: Any) -> list[object]:
         return [value]
     if kind == ["write"]:
         return [value["value"]]
-    if kind == ["fold"]:
-        return [form for _, form in value["writes"]] + ([value["seed"]] if "seed" in value else [])
     return [{"value": value}]

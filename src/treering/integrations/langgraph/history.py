@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -10,16 +10,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import DeltaChannelHistory, PendingWrite, get_checkpoint_id
 
 from treering.errors import NotFoundError
-from treering.format import values
+from treering.format.values import fields_of
 from treering.integrations.langgraph import names
 from treering.integrations.langgraph.codec import Codec
-from treering.integrations.langgraph.kept import Kept
+from treering.integrations.langgraph.kept import COUNTERS, Kept
 from treering.integrations.langgraph.thread import Entries, Entry, Thread
 from treering.kinds import Kind
 from treering.storage.requests import Steps
 
-COUNTERS: Final = "counters_since_delta_snapshot"
-"""The part of LangGraph's metadata with the delta channels that have writes in ancestors, and no value of their own."""
 PAGE_FIRST: Final = 16
 PAGE_MAX: Final = 512
 """The number of checkpoints in the first read and in the largest one: a caller may want only the newest."""
@@ -104,40 +102,30 @@ def delta_history(
 ) -> Steps[dict[str, DeltaChannelHistory]]:
     """Return the writes to some channels along the ancestors of a checkpoint, and the value before these writes.
 
+    A checkpoint that LangGraph put holds them itself. Ancestors are read only of those that others put, which do not
+    tell their delta channels.
+
     Raises:
-        NotFoundError: `Session.prune` or a retention policy removed ancestors with such writes.
+        NotFoundError: Ancestors with such writes were removed.
     """
     walk = _Walk(channels, codec)
     yield from thread.look()
-    entries = yield from thread.entries()
-    child = entries.get((names.short(ns), checkpoint or thread.newest_id(ns) or ""))
+    found = yield from thread.find(ns, checkpoint or thread.newest_id(ns) or "")
+    if found is None:
+        return walk.found()
+    walk.take_above(found)
     size = PAGE_FIRST
-    while child is not None and walk.remaining:
-        above = list(_above(child, entries, size))
-        for entry, kept in zip(above, (yield from thread.load(above)), strict=True):
-            walk.take(kept)
-            child = entry
+    while walk.remaining:
+        entries = yield from thread.entries()
+        above = list(_above(entries[names.short(ns), found.id], entries, size))
+        for found in (yield from thread.load(above)):
+            walk.take(found)
+            walk.take_above(found)
         if len(above) < size:
-            if walk.remaining:
-                walk.take_folds((yield from thread.folds(ns)), child.id)
-                yield from _require_whole(thread, child, walk.remaining, codec)
+            walk.require_whole(found)
             break
         size = min(4 * size, PAGE_MAX)
     return walk.found()
-
-
-def _require_whole(thread: Thread, oldest: Entry, channels: Collection[str], codec: Codec) -> Steps[None]:
-    """Raise unless the writes to some channels are complete, though the checkpoint before the oldest one is missing."""
-    if not channels or oldest.parent is None or (yield from thread.lacks_runs()):
-        return
-    [kept] = yield from thread.load([oldest])
-    lost = sorted(kept.metadata(codec).get(COUNTERS, {}).keys() & channels)
-    if lost:
-        raise NotFoundError(
-            f"checkpoints with writes to a delta channel were pruned. checkpoint={oldest.id!r}, channels={lost!r}",
-            kind=Kind.CHECKPOINT,
-            remedy="prune such threads only with TreeringSaver.prune; the channel cannot be rebuilt any more",
-        )
 
 
 def _above(child: Entry, entries: Entries, most: int) -> Iterator[Entry]:
@@ -169,17 +157,23 @@ class _Walk:
             self._seeds[channel] = kept.value(channel, self._codec)
             self.remaining.discard(channel)
 
-    def take_folds(self, folds: Mapping[str, object], child: str) -> None:
-        """Add the writes that pruning kept of the ancestors of a checkpoint."""
-        for channel in list(self.remaining):
-            fold = folds.get(channel)
-            if not isinstance(fold, dict) or fold.get("child") != child:
-                continue
-            for task, form in reversed(fold["writes"]):
-                self._writes[channel].append((task, channel, self._codec.value_of(form)))
-            if "seed" in fold:
-                self._seeds[channel] = self._codec.value_of(fold["seed"])
+    def take_above(self, kept: Kept) -> None:
+        """Add the writes of all ancestors of a checkpoint, for each channel for which it holds them."""
+        for channel in [channel for channel in self.remaining if kept.covers(channel)]:
+            self._writes[channel] += reversed(kept.writes_above(channel, self._codec))
+            if channel in kept.seeds:
+                self._seeds[channel] = self._codec.decode(kept.seeds[channel])
             self.remaining.discard(channel)
+
+    def require_whole(self, oldest: Kept) -> None:
+        """Raise if some writes are missing: those of the ancestors of the oldest checkpoint that is there."""
+        lost = sorted(fields_of(oldest.metadata(self._codec).get(COUNTERS)).keys() & self.remaining)
+        if lost and oldest.parent is not None:
+            raise NotFoundError(
+                f"checkpoints with writes to a delta channel were removed. checkpoint={oldest.id!r}, channels={lost!r}",
+                kind=Kind.CHECKPOINT,
+                remedy="continue from an earlier checkpoint; the channel cannot be rebuilt at this one",
+            )
 
     def found(self) -> dict[str, DeltaChannelHistory]:
         """Return the writes by channel, oldest first."""
@@ -190,25 +184,3 @@ class _Walk:
                 entry["seed"] = self._seeds[channel]
             history[channel] = entry
         return history
-
-
-def folds_of(thread: Thread, codec: Codec) -> Steps[dict[str, bytes]]:
-    """Return the values from which delta channels of the newest checkpoints are rebuilt once ancestors are pruned.
-
-    Returns:
-        Encoded values, by key of the session's state.
-    """
-    folds: dict[str, bytes] = {}
-    for ns in thread.namespaces:
-        kept = thread.newest(ns)
-        counters = kept.metadata(codec).get(COUNTERS) if kept is not None else None
-        if kept is None or not counters:
-            continue
-        history = yield from delta_history(thread, ns, kept.id, list(counters), codec)
-        for channel, found in history.items():
-            writes = [[task, codec.form_of(value)] for task, _, value in found["writes"]]
-            fold: dict[str, object] = {"child": kept.id, "writes": writes}
-            if "seed" in found:
-                fold["seed"] = codec.form_of(found["seed"])
-            folds[names.fold_key(ns, channel)] = values.encode(fold)
-    return folds

@@ -23,12 +23,15 @@ from langgraph.checkpoint.base import (
 
 from treering.format import values
 from treering.format.erasure import is_erased
+from treering.format.values import fields_of
 from treering.integrations.langgraph import names
 from treering.integrations.langgraph.codec import Codec, sameness_of
 from treering.integrations.langgraph.names import WriteName
 
 BRIEF_BYTES_MAX: Final = 440
 """The most bytes of JSON of the facts about a checkpoint in its metadata. Treering allows 512, with its own fields."""
+COUNTERS: Final = "counters_since_delta_snapshot"
+"""The part of LangGraph's metadata with the delta channels that have writes in ancestors, and no value of their own."""
 _SCALARS: Final = (str, int, float, bool, type(None))
 
 
@@ -58,6 +61,28 @@ class NewCheckpoint(NamedTuple):
     codec: Codec
     expected: bool
     """Whether the parent must still be the newest checkpoint, since it was the newest when LangGraph got it."""
+    deltas: frozenset[str]
+    """The delta channels whose values are rebuilt from values and writes of ancestors."""
+
+    def above(self, parent: Kept | None) -> NewCheckpoint:
+        """Return it with all that its delta channels are rebuilt from, so that it needs no ancestor.
+
+        Args:
+            parent: The checkpoint that it continues; None if that was removed, or it continues none.
+        """
+        if not self.deltas:
+            return self
+        keys, above, deltas = dict(self.keys), [], dict.fromkeys(self.deltas, False)
+        if self.parent is not None:
+            deltas = {} if parent is None else parent.seeded(self.deltas, self.codec)
+        if parent is not None:
+            seeds = [channel for channel, has_value in deltas.items() if has_value]
+            keys |= {names.channel_key(self.ns, channel): parent.encoded(channel, self.codec) for channel in seeds}
+            writes = {name: raw for name, raw in parent.all_writes() if _channel_of(raw) in deltas}
+            keys |= {names.write_key(self.ns, *name): raw for name, raw in writes.items()}
+            above = list(dict.fromkeys(name.checkpoint for name in writes))
+        facts = {**fields_of(values.decode(keys[names.checkpoint_key(self.ns)])), "deltas": deltas, "above": above}
+        return self._replace(keys=keys | {names.checkpoint_key(self.ns): values.encode(facts)})
 
 
 class Writes(NamedTuple):
@@ -78,16 +103,20 @@ class Kept(NamedTuple):
     parent: str | None
     facts: Mapping[str, Any]
     """The value of its key `<ns>/checkpoint`; see `names`."""
-    channels: Mapping[str, bytes]
+    channels: dict[str, bytes]
     messages: tuple[object, ...] | None
     """The payloads of the messages that are nodes."""
     writes: Mapping[WriteName, bytes]
+    seeds: dict[str, bytes]
+    """The values of delta channels in ancestors, before the writes in `above`."""
+    above: Mapping[WriteName, bytes]
+    """The writes of ancestors to delta channels, the oldest checkpoint first."""
 
     def keys(self) -> dict[str, bytes]:
         """Return it as keys of a session's state."""
         keys = {names.checkpoint_key(self.ns): values.encode(dict(self.facts))}
-        keys |= {names.channel_key(self.ns, channel): raw for channel, raw in self.channels.items()}
-        return keys | {names.write_key(self.ns, *name): raw for name, raw in self.writes.items()}
+        keys |= {names.channel_key(self.ns, channel): raw for channel, raw in (self.channels | self.seeds).items()}
+        return keys | {names.write_key(self.ns, *name): raw for name, raw in self.all_writes()}
 
     # objects that a saver returns
 
@@ -125,30 +154,75 @@ class Kept(NamedTuple):
 
     def pending_writes(self, codec: Codec) -> list[PendingWrite]:
         """Return its pending writes, in the order in which LangGraph applies them."""
-        forms = [(name, values.decode(raw)) for name, raw in self.writes.items() if not is_erased(raw)]
-        found = [(name, form) for name, form in forms if isinstance(form, dict)]
-        found.sort(key=lambda each: (each[1].get("path", ""), each[0].task, each[0].place))
-        return [(name.task, form["channel"], codec.value_of(form["value"])) for name, form in found]
+        return _ordered(self.writes, (), codec)
+
+    # delta channels
+
+    def covers(self, channel: str) -> bool:
+        """Tell whether it holds all that a delta channel is rebuilt from, so that no ancestor is needed."""
+        return channel in fields_of(self.facts.get("deltas"))
+
+    def seeded(self, channels: Collection[str], codec: Codec) -> dict[str, bool]:
+        """Return the delta channels that can be rebuilt from it alone; the value tells if there is one to begin with.
+
+        The checkpoints of some other program may have writes in ancestors that nothing here tells of.
+        """
+        counted = fields_of(self.metadata(codec).get(COUNTERS))
+        return {
+            channel: self.has(channel) or channel in self.seeds
+            for channel in sorted(channels)
+            if self.has(channel) or self.covers(channel) or channel not in counted
+        }
+
+    def encoded(self, channel: str, codec: Codec) -> bytes:
+        """Return the stored bytes of the value that `seeded` told of."""
+        if channel in self.seeds:
+            return self.seeds[channel]
+        return self.channels[channel] if channel in self.channels else codec.encode(self.value(channel, codec))
+
+    def all_writes(self) -> list[tuple[WriteName, bytes]]:
+        """Return the writes of ancestors, and then its own."""
+        return [*self.above.items(), *self.writes.items()]
+
+    def writes_above(self, channel: str, codec: Codec) -> list[PendingWrite]:
+        """Return the writes of ancestors to a delta channel, in the order in which LangGraph applies them."""
+        told = {name: raw for name, raw in self.above.items() if _channel_of(raw) == channel}
+        return _ordered(told, self.facts["above"], codec)
 
 
-def kept_in(
-    state: Mapping[str, bytes], ns: str, messages: tuple[object, ...], writes: Mapping[WriteName, bytes] | None = None
-) -> Kept | None:
+def _ordered(writes: Mapping[WriteName, bytes], checkpoints: Sequence[str], codec: Codec) -> list[PendingWrite]:
+    """Decode the writes of one or several checkpoints, in the order in which LangGraph applies them."""
+    forms = [(name, values.decode(raw)) for name, raw in writes.items() if not is_erased(raw)]
+    found = [(name, form) for name, form in forms if isinstance(form, dict)]
+    places = {checkpoint: place for place, checkpoint in enumerate(checkpoints)}
+    found.sort(key=lambda each: (places.get(each[0].checkpoint, 0), each[1].get("path", ""), *each[0][1:]))
+    return [(name.task, form["channel"], codec.value_of(form["value"])) for name, form in found]
+
+
+def _channel_of(raw: bytes) -> str | None:
+    """Return the channel of a pending write; None if it was erased."""
+    channel = None if is_erased(raw) else fields_of(values.decode(raw)).get("channel")
+    return channel if isinstance(channel, str) else None
+
+
+def kept_in(state: Mapping[str, bytes], ns: str, messages: tuple[object, ...]) -> Kept | None:
     """Return the newest checkpoint of a namespace from a state of the session; None if there is none.
 
     Args:
         state: The state's values, by key.
         ns: The namespace.
         messages: The payloads of the session's context at that state.
-        writes: Its pending writes; by default the writes in the state.
     """
     facts = facts_in(state, ns)
     if facts is None:
         return None
-    if writes is None:
-        writes = writes_in(state, ns, facts["id"])
     listed = messages if facts.get("list") is not None else None
-    return Kept(ns, facts["id"], facts["parent"], facts, names.channels_of(ns, state), listed, writes)
+    channels = names.channels_of(ns, state)
+    told = fields_of(facts.get("deltas"))
+    seeds = {name: channels.pop(name) for name, has_value in told.items() if has_value and name in channels}
+    above = {name: raw for each in facts.get("above", ()) for name, raw in writes_in(state, ns, each).items()}
+    writes = writes_in(state, ns, facts["id"])
+    return Kept(ns, facts["id"], facts["parent"], facts, channels, listed, writes, seeds, above)
 
 
 def facts_in(state: Mapping[str, bytes], ns: str) -> dict[str, Any] | None:
@@ -209,7 +283,8 @@ def put_of(
         told |= {} if step is None else {"step": step}
         step = None
     brief = _brief({"put": checkpoint["id"], "ns": names.short(ns), "parent": parent}, told, whole=codec.is_plain)
-    return NewCheckpoint(ns, checkpoint["id"], parent, keys, spoken, brief, step, codec, expected)
+    deltas = frozenset(fields_of(metadata.get(COUNTERS))).difference(checkpoint["channel_values"])
+    return NewCheckpoint(ns, checkpoint["id"], parent, keys, spoken, brief, step, codec, expected, deltas)
 
 
 def writes_of(config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str, codec: Codec) -> Writes:

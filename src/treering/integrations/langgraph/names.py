@@ -6,13 +6,11 @@ are escaped in it, so that the prefix of one namespace is never that of another:
 | key                                | value                                                          |
 |------------------------------------|----------------------------------------------------------------|
 | `<ns>/checkpoint`                  | the checkpoint without the values of its channels, see `kept`  |
-| `<ns>/channel/<channel>`           | the value of a channel                                         |
-| `<ns>/write/<id>/<task>/<index>`   | a pending write of the checkpoint `<id>`                       |
-| `<ns>/fold/<channel>`              | writes from which a pruned delta channel is rebuilt            |
+| `<ns>/channel/<channel>`           | the value of a channel, or of a delta channel in an ancestor   |
+| `<ns>/write/<id>/<task>/<index>`   | a pending write of the checkpoint `<id>`, or of an ancestor    |
 
 A checkpoint of Treering has facts in its metadata, under `langgraph`: which checkpoint of LangGraph it holds (`put`),
-to which checkpoint it adds writes (`writes`), that it holds the writes of pruned ancestors (`fold`), or that it was
-recorded when the checkpoints of a run were deleted (`dropped`).
+or to which checkpoint it adds writes (`writes`).
 """
 
 from __future__ import annotations
@@ -82,11 +80,6 @@ def write_of(ns: str, key: str) -> WriteName | None:
         return None
     checkpoint, task, index = key[len(start) :].split("/")
     return WriteName(unescaped(checkpoint), unescaped(task), int(index))
-
-
-def fold_key(ns: str, channel: str) -> str:
-    """Return the key of the writes from which a pruned delta channel is rebuilt."""
-    return f"{prefix_of(ns)}fold/{escaped(channel)}"
 
 
 def short(ns: str) -> str:

@@ -32,7 +32,7 @@ from treering.errors import NotFoundError, UsageError
 from treering.integrations.closable import Closable
 from treering.integrations.langgraph.codec import Codec, require_safe, strict_serializer
 from treering.integrations.langgraph.erasing import erase_messages
-from treering.integrations.langgraph.history import Wanted, delta_history, folds_of, pages
+from treering.integrations.langgraph.history import Wanted, delta_history, pages
 from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, config_of, put_of, writes_of
 from treering.integrations.langgraph.names import ID_BYTES_MAX, MARK
 from treering.integrations.langgraph.thread import Thread
@@ -158,7 +158,8 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of some runs, with their writes, in all threads; reads every thread.
 
-        Messages stay in the transcript, from which `erase` removes them.
+        Messages stay in the transcript, from which `erase` removes them. Later checkpoints keep their values, in which
+        delta channels have what the runs wrote.
         """
         if run_ids:
             for thread in self._names():
@@ -178,8 +179,6 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all checkpoints of some threads (`delete`), or all but the newest of each namespace (`keep_latest`).
 
-        The writes from which delta channels are rebuilt are kept with the newest checkpoint.
-
         Raises:
             treering.UsageError: There is no such strategy.
         """
@@ -189,7 +188,7 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self.delete_thread(thread)
             else:
-                self._threads.use(thread, partial(_prune, codec=Codec(self.serde)))
+                self._threads.use(thread, _prune)
 
     def erase(self, thread_id: str, *messages: str, reason: str = "") -> Receipt:
         """Erase messages of the channel whose messages are nodes, with the copies that LangGraph made of each.
@@ -219,10 +218,12 @@ class TreeringSaver(Closable, BaseCheckpointSaver[str]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return the writes to delta channels along the ancestors of a checkpoint, which are read page by page.
+        """Return the writes to delta channels along the ancestors of a checkpoint.
+
+        Each checkpoint that a graph put holds them itself, so no other is read, and pruning loses none.
 
         Raises:
-            treering.NotFoundError: `Session.prune` or a retention policy removed ancestors with such writes.
+            treering.NotFoundError: Another program put the checkpoint, and ancestors with such writes were removed.
         """
         if not channels:
             return {}
@@ -392,9 +393,9 @@ def _put_writes(thread: Thread, *, writes: Writes) -> Steps[None]:
     yield from thread.put_writes(writes)
 
 
-def _prune(thread: Thread, *, codec: Codec) -> Steps[None]:
+def _prune(thread: Thread) -> Steps[None]:
     if (yield from thread.look()):
-        yield from thread.prune((yield from folds_of(thread, codec)))
+        yield from thread.prune()
 
 
 def _delete_runs(thread: Thread, *, runs: Collection[str], codec: Codec) -> Steps[None]:

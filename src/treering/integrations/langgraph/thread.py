@@ -12,10 +12,8 @@ from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, Item
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import HeadMovedError, NotFoundError, UsageError
-from treering.format import values
 from treering.format.erasure import is_erased
 from treering.format.values import fields_of
-from treering.integrations.keys import unescaped
 from treering.integrations.langgraph import names
 from treering.integrations.langgraph.append import Base, ThreadAppend
 from treering.integrations.langgraph.codec import Codec, sameness_of
@@ -24,7 +22,6 @@ from treering.integrations.langgraph.names import WriteName
 from treering.integrations.shared import SharedSession
 from treering.kinds import Kind
 from treering.session.content import Restored
-from treering.session.recording import Change
 from treering.session.verbs import pruning
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -166,24 +163,6 @@ class Thread(SharedSession):
             read = yield from self._read(entries)
         return [(entry, kept) for entry, kept in zip(entries, read, strict=True) if kept is not None]
 
-    def folds(self, ns: str) -> Steps[dict[str, object]]:
-        """Read the writes that pruning kept of the ancestors of checkpoints in a namespace, by channel."""
-        infos = yield from self._infos()
-        made = [info.id for info in infos if fields_of(info.metadata.get(names.MARK)).get("fold") is True]
-        states = [each.state for each in (yield from self.writer.content.load_checkpoints(made[-1:]))]
-        start = names.fold_key(ns, "")
-        return {
-            unescaped(key[len(start) :]): values.decode(raw)
-            for state in states
-            for key, raw in state.items()
-            if key.startswith(start)
-        }
-
-    def lacks_runs(self) -> Steps[bool]:
-        """Tell whether the checkpoints of a run were deleted; others may continue from them."""
-        infos = yield from self._infos()
-        return any(fields_of(info.metadata.get(names.MARK)).get("dropped") is True for info in infos)
-
     def _messages(self, contexts: Iterable[Context]) -> Steps[dict[Item, object]]:
         """Read the messages of some contexts, by item."""
         items = dict.fromkeys(item for each in contexts for item in each.items)
@@ -243,6 +222,7 @@ class Thread(SharedSession):
                 key=self.writer.keys.tail,
                 remedy="read the state of the graph again, and decide whether to go on; nothing that was put is lost",
             )
+        put = put.above((yield from self._continued(put))) if put.deltas else put
         here = yield from self._here(put.codec)
         base = here
         if not put.ns and newest is not None and put.parent not in (None, newest) and put.id != newest:
@@ -253,6 +233,10 @@ class Thread(SharedSession):
         if newest is not None and put.id < newest:
             append.put_back(before, here)
         return append
+
+    def _continued(self, put: NewCheckpoint) -> Steps[Kept | None]:
+        """Return the checkpoint that a new one continues; None if it continues none, or if that was removed."""
+        return None if put.parent is None else (yield from self.find(put.ns, put.parent))
 
     def _plan_writes(self, writes: Writes) -> Steps[ThreadAppend]:
         yield from self._stand()
@@ -304,26 +288,15 @@ class Thread(SharedSession):
 
     # remove
 
-    def prune(self, folds: Mapping[str, bytes]) -> Steps[None]:
+    def prune(self) -> Steps[None]:
         """Remove all checkpoints except the newest of each namespace, with its writes.
 
         The next `put` replaces these in the state of the session, so the checkpoints of Treering that hold them stay.
-
-        Args:
-            folds: The writes to keep of pruned ancestors, by key of the state.
         """
-        if folds:
-            yield from self.writer.appender.write(partial(self._plan_folds, folds))
         entries = yield from self.entries()
         newest = [entries[names.short(ns), self.newest_id(ns) or ""] for ns in self.namespaces]
         kept = [name for entry in newest for name in entry.states]
         yield from pruning.prune(self.writer, KeepCheckpoints(last=1, labelled=False, heads=(), ids=kept))
-
-    def _plan_folds(self, folds: Mapping[str, bytes]) -> Steps[ThreadAppend]:
-        yield from self._stand()
-        append = ThreadAppend(self.writer)
-        append.add(folds, {"fold": True})
-        return append
 
     def drop(self, gone: Collection[tuple[str, str]], codec: Codec) -> Steps[None]:
         """Remove some checkpoints, with their writes; if the newest is removed, its predecessor becomes the newest."""
@@ -346,7 +319,7 @@ class Thread(SharedSession):
                 [found] = yield from self.writer.content.load_checkpoints([entry.put])
                 base = yield from self._base_of(found, codec)
         append = ThreadAppend(self.writer)
-        append.put_back(state, base, Change(metadata={names.MARK: {"dropped": True}}))
+        append.put_back(state, base)
         return append
 
     def _before(self, gone: Collection[tuple[str, str]]) -> Steps[list[Entry]]:
@@ -362,8 +335,11 @@ class Thread(SharedSession):
         """Tell whether a key of the state belongs to a removed checkpoint."""
         ns = names.namespace_of(key)
         name = names.write_of(ns, key)
-        checkpoint = name.checkpoint if name is not None else self.newest_id(ns)
-        return (names.short(ns), checkpoint) in gone
+        newest = facts_in(self._keys, ns) or {}
+        holder = newest.get("id")
+        if name is not None and name.checkpoint not in newest.get("above", ()):
+            holder = name.checkpoint
+        return (names.short(ns), holder) in gone
 
 
 def _joined(found: Iterable[Mapping[WriteName, bytes]]) -> dict[WriteName, bytes]:
