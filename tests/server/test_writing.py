@@ -61,6 +61,39 @@ def test_a_session_whose_creation_had_no_answer_is_created_by_the_next_request()
             assert bucket.sound.view(again[0].json()["info"]["id"]).stored().records == 1
 
 
+@pytest.mark.parametrize("after", range(3))
+@pytest.mark.parametrize("body", [{"id": "x", "title": "T"}, {"id": "x", "messages": ["hi"]}])
+def test_a_creation_that_is_sent_again_while_it_runs_gets_its_answer(after: int, body: dict[str, Any]) -> None:
+    """Of two runs with one key one records, and both are answered; without a key the second one is refused."""
+    for key, statuses in ((KEY, [201, 201]), ({}, [201, 409])):
+        meeting, store, worker, other = two_workers()
+        answers: list[Any] = []
+
+        def run_whole(other: TestClient = other, headers: Any = key, answers: list[Any] = answers) -> None:
+            answers.append(other.post("sessions", json=body, headers=headers))
+
+        meeting.before(_write_after(after), run_whole)
+        answers.append(worker.post("sessions", json=body, headers=key))
+        assert sorted(answer.status_code for answer in answers) == statuses
+        assert store.view("x").stored().records == 1
+        assert key == {} or answers[0].json() == answers[-1].json()
+
+
+@pytest.mark.parametrize("after", range(2))
+def test_of_two_new_sessions_of_one_name_neither_gets_the_card_of_the_other(after: int) -> None:
+    """Two clients create it at the same moment, with other titles: the second one is told."""
+    meeting, store, worker, other = two_workers()
+    body = {"id": "x", "messages": ["hi"]}
+    statuses: list[int] = []
+    meeting.before(
+        _write_after(after), lambda: statuses.append(other.post("sessions", json=body | {"title": "B"}).status_code)
+    )
+    statuses.append(worker.post("sessions", json=body | {"title": "A"}).status_code)
+    assert sorted(statuses) == [201, 409]
+    assert store.view("x").info.title == "BA"[statuses.index(201)]
+    assert store.view("x").stored().records == 1
+
+
 def test_messages_are_appended_once(api: TestClient, folder: Path) -> None:
     """A request that is sent again gets the same answer, and adds nothing, also at another worker."""
     body = {"messages": messages("and then?", "home")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -10,16 +11,18 @@ from starlette.responses import Response
 
 from treering.api.async_store import AsyncStore
 from treering.errors import ConflictError, NotFoundError
-from treering.kinds import Kind
+from treering.format.register import Card
+from treering.journal.life import taken
 from treering.server.answers import SessionCard, ViewState
 from treering.server.call import Call
 from treering.server.changing import expect, ids_of, opened, request_key
 from treering.server.keys import key_of
 from treering.server.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, VIEWERS_MAX
-from treering.server.marks import Mark, append_of, find, mark_of, once, rider_of
+from treering.server.marks import Mark, append_of, find, mark_of, marked, once, rider_of
 from treering.server.reading import card_of
 from treering.server.route import Query
 from treering.server.writing import Body, Messages, Name, drafts_of
+from treering.session.record import Appended, record
 from treering.session.verbs import forking
 from treering.session.writer import Writer
 from treering.storage.requests import ABSENT, Steps, Version
@@ -49,18 +52,36 @@ class CreateBody(Body, frozen=True, kw_only=True):
 async def create(call: Call, body: CreateBody) -> SessionCard:
     """Create a session; durable when it is answered."""
     mark, name = mark_of(call, body), body.id or ids_of(call, 2)[1]
-    begun, *more = drafts_of(call, body.messages) or [Draft(type="note", kind=CREATED)]
-    if mark is not None:
-        begun = mark.on(begun)
-    async with call.store.session(name, title=body.title, project=body.project, cwd=body.cwd) as session:
-        info = session.info
-        if session.is_new or not (info.nodes or info.checkpoints or await session.notes()):
-            # Also if a request without an answer got as far as the card, whoever sent it.
-            await session.append(begun, *more, new_ids=True)
-        elif await find(session, mark) is None:
-            raise ConflictError(f"there is a session of this name. session={name!r}", kind=Kind.EXISTS)
+    begun = drafts_of(call, body.messages) or [Draft(type="note", kind=CREATED)]
+    opening = call.store.session(name, title=body.title, project=body.project, cwd=body.cwd, shared=True)
+    async with opening as session:
+
+        async def look() -> Appended | None:
+            return await find(session, mark)
+
+        async def act() -> Appended:
+            return await session.perform(_begin, marked(begun, mark), mark)
+
+        await once(call, session, look, act)
     call.request.path_params["key"] = key_of((), name)
     return await card_of(call)
+
+
+def _begin(writer: Writer, drafts: Sequence[Draft], mark: Mark | None) -> Steps[Appended]:
+    """Record the first records of a session, also if a request without an answer got as far as the same card."""
+
+    def is_free() -> Steps[None]:
+        yield from ()
+        state = writer.replica.state
+        if state.end or _asked(state.card) != _asked(writer.creation.card):
+            raise taken(writer.replica.keys)
+
+    stored = [*map(writer.options.hooks.stored, drafts)]
+    return (yield from record(writer, stored, new_ids=True, rider=rider_of(writer, mark, None).also(is_free)))
+
+
+def _asked(card: Card) -> tuple[str | None, ...]:
+    return (card.title, card.project, card.cwd, card.parent_session)
 
 
 class ForkBody(Body, frozen=True, kw_only=True):
