@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import socket
 import threading
@@ -14,7 +15,7 @@ import pytest
 from benchmarks.live import Load, run
 from benchmarks.serving import Api
 from starlette.testclient import TestClient
-from tests.server.clients import Serving, client, serving
+from tests.server.clients import Serving, client, serving, two_workers
 from tests.server.test_events import told
 
 import treering
@@ -22,6 +23,7 @@ from treering.api.async_store import AsyncStore
 from treering.errors import UnavailableError
 from treering.server import app
 from treering.server.limits import STREAMS_MAX
+from treering.storage.requests import Append, Put
 
 
 @pytest.fixture
@@ -278,6 +280,55 @@ def test_a_key_begins_one_answer(folder: Path) -> None:
         assert (other.status_code, other.json()["error"]["kind"]) == (409, "duplicate_id")
 
 
+@pytest.mark.parametrize("body", [{}, {"head": "mountains"}])
+@pytest.mark.parametrize("after", range(3))
+def test_a_stream_is_begun_once_by_all_workers(body: dict[str, str], after: int) -> None:
+    """The request is sent again to another worker, while its first run is under way, later, and after a restart."""
+    meeting, store, first, other = two_workers()
+    headers = {"idempotency-key": "s", "if-match": first.get("sessions/trip").headers["etag"]}
+    answers: list[httpx.Response] = []
+
+    def send(to: TestClient) -> None:
+        answers.append(to.post("sessions/trip/streams", json=body, headers=headers))  # type: ignore[arg-type]
+
+    meeting.before(lambda request: isinstance(request, Put | Append) and next(writes) == after, lambda: send(other))
+    writes = itertools.count()
+    with first, other, client(AsyncStore(store.place)) as restarted:
+        for each in (first, first, other, restarted):
+            send(each)
+        assert [answer.status_code for answer in answers] == [201] * 5, answers
+        stream = answers[0].json()["id"]
+        assert [answer.json() for answer in answers] == [{"id": stream, "offset": 0}] * 5
+        assert [each.id for each in store.view("trip").open_streams()] == [stream]
+        assert store.view("trip").head == body.get("head", "main")
+        path = f"sessions/trip/streams/{stream}"
+        assert other.post(f"{path}/pieces", json={"offset": 0, "text": "once", "flush": True}).status_code == 200
+        send(restarted)
+        assert answers[-1].json() == {"id": stream, "offset": 4}
+        other.post(f"{path}/end", json={})
+        send(restarted)
+        assert (answers[-1].status_code, answers[-1].json()["id"]) == (201, stream)
+    view = store.view("trip")
+    assert (view.open_streams(), view.path()[-1]) == ((), stream)
+
+
+@pytest.mark.parametrize("body", [{}, {"head": "mountains"}])
+def test_no_stream_is_begun_behind_a_record_of_the_same_moment(body: dict[str, str]) -> None:
+    """With `If-Match`, another worker records right before the stream would be: it is refused, and no head moved."""
+    meeting, store, first, other = two_workers()
+    headers = {"if-match": first.get("sessions/trip").headers["etag"]}
+    meeting.before(
+        lambda request: isinstance(request, Put | Append),
+        lambda: other.post("sessions/trip/messages", json={"messages": ["theirs"]}),
+    )
+    with first:
+        refused = first.post("sessions/trip/streams", json=body, headers=headers)
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "stale")
+        assert refused.json()["error"]["head"] == dict(store.view("trip").heads)
+    view = store.view("trip")
+    assert (view.head, view.open_streams()) == ("main", ())
+
+
 def test_thinking_and_calls_are_parts_of_an_answer(folder: Path) -> None:
     """Pieces of all kinds make the message that a model API would have given."""
     with client(folder) as api:
@@ -316,7 +367,7 @@ async def test_a_session_that_cannot_be_closed_does_not_keep_other_streams(
     with monkeypatch.context() as patch:
         patch.setattr(sessions[0], "close", fails)
         for session, writer in zip(sessions, begun, strict=True):
-            writers.add((0, "", "trip", writer.id), Held(session, writer, None))
+            writers.add((0, "", "trip", writer.id), Held(session, writer))
         async with asyncio.timeout(30):
             for writer in begun:
                 pieces = [piece async for piece in view.follow_stream(writer.id, poll_seconds=0.01)]
@@ -335,7 +386,7 @@ def test_a_client_that_falls_silent_is_given_up(folder: Path) -> None:
         session = await store.session("trip", shared=True)
         writer = await session.stream()
         await writer.write("half")
-        writers.add((0, "", "trip", writer.id), Held(session, writer, None))
+        writers.add((0, "", "trip", writer.id), Held(session, writer))
         pieces = [piece async for piece in (await store.view("trip")).follow_stream(writer.id, poll_seconds=0.01)]
         assert (len(writers), pieces[-1].status) == (0, treering.StreamStatus.FAILED)
         assert "sent nothing" in pieces[-1].reason

@@ -57,14 +57,20 @@ async def opened(call: Call) -> AsyncIterator[Opened]:
         SessionHeldError: Another process has it exclusively.
     """
     store, name = call.place
-    async with store.session(name, shared=True, create=False) as session:
-        call.heads = session.heads
-        try:
-            yield Opened(call, session, await session.perform(place_of))
-        except ConflictError:
-            await _look_again(call, session)
-            raise
-        call.headers["etag"] = f'"{await session.perform(place_of)}"'
+    async with store.session(name, shared=True, create=False) as session, within(call, session) as there:
+        yield there
+
+
+@asynccontextmanager
+async def within(call: Call, session: AsyncSession) -> AsyncIterator[Opened]:
+    """Check the conditions of a call in a session that stays open."""
+    call.heads = session.heads
+    try:
+        yield Opened(call, session, await session.perform(place_of))
+    except ConflictError:
+        await _look_again(call, session)
+        raise
+    call.headers["etag"] = f'"{await session.perform(place_of)}"'
 
 
 def expect(call: Call, place: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from weakref import WeakValueDictionary
 
@@ -21,21 +22,23 @@ from starlette.responses import Response
 
 from treering.api.async_session import AsyncSession
 from treering.errors import ConflictError, NotFoundError, StreamLostError, TreeringError, UsageError
-from treering.ids import new_nonce, uptime
+from treering.ids import uptime
 from treering.kinds import Kind
 from treering.server.answers import StreamEnd, StreamPlace
 from treering.server.call import Call
-from treering.server.changing import expect, opened
+from treering.server.changing import ids_of, opened, within
 from treering.server.errors import failure_of
 from treering.server.events import message_of, stream_of
 from treering.server.limits import STREAM_IDLE_SECONDS, STREAM_POLL_SECONDS, STREAMS_MAX
-from treering.server.marks import Mark, find, go, mark_of, once, perform, require_same
+from treering.server.marks import Mark, find, go, mark_of, marked, once, perform, rider_of
 from treering.server.route import Query
-from treering.server.views import place_of
 from treering.server.writing import Body, Name
 from treering.session import verbs
-from treering.session.record import Appended
-from treering.session.streams import OpenStream, Piece, PieceKind
+from treering.session.record import Appended, record
+from treering.session.streams import BEGIN, OpenStream, Piece, PieceKind
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
     from treering.api.async_streaming import AsyncStreamWriter
@@ -47,15 +50,18 @@ Key = tuple[int, str, str, str]
 class Held:
     """A stream that this worker writes, with its open session."""
 
-    def __init__(self, session: AsyncSession, writer: AsyncStreamWriter, mark: Mark | None) -> None:
+    def __init__(self, session: AsyncSession, writer: AsyncStreamWriter) -> None:
         self.session = session
         self.writer = writer
-        self.mark = mark
-        """The mark of the request that began it; it is not recorded."""
         self.used = uptime()
         self.lock = asyncio.Lock()
         self.ended: StreamEnd | None = None
         """The answer to the request that ended it."""
+
+    @property
+    def place(self) -> StreamPlace:
+        """The current end of the answer."""
+        return StreamPlace(id=self.writer.id, offset=self.writer.offset)
 
 
 class Writers:
@@ -70,48 +76,34 @@ class Writers:
         self._most = most
         self._idle_seconds = idle_seconds
         self._held: dict[Key, Held] = {}
-        self._turns = WeakValueDictionary[tuple[str, ...], asyncio.Lock]()
+        self._turns = WeakValueDictionary[Key, asyncio.Lock]()
         """A lock for each stream that is being begun or taken over; it exists while a request holds or awaits it."""
         self._sweeping: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
 
-    async def begin(self, call: Call, body: StreamBody) -> Held:
+    async def begin(self, call: Call, body: StreamBody) -> StreamPlace:
         """Begin a stream at the session's current node, or on another head, which becomes the current one.
 
         Raises:
             UsageError: Too many streams are open.
             ConflictError: The session does not end at the place that the client saw.
         """
-        mark = mark_of(call, body)
-        async with self._turn(call, "begin", mark.id if mark is not None else new_nonce()):
-            if mark is not None and (known := self._begun_by(call, mark)) is not None:
-                return known
-            session = await self._session(call)
+        mark, stream = mark_of(call, body), ids_of(call, 2)[1]
+        async with self._turn(call, stream):
+            session = await self._open(call)
             try:
-                call.heads = session.heads
-                expect(call, await session.perform(place_of))
-                if body.head is not None and body.head != session.head:
-                    await session.perform(verbs.streaming.require_room)  # else the head would have moved for nothing
-                    await session.switch(body.head)
-                return self._keep(call, session, await session.stream(body.role), mark)
+                if await _begin_in(session, call, stream, body, mark):
+                    return (await self._hold(call, session, stream)).place
             except BaseException:
                 await session.close()
                 raise
-
-    def _turn(self, call: Call, *what: str) -> asyncio.Lock:
-        """The lock of what simultaneous requests for one session must do once."""
-        return self._turns.setdefault((*map(str, _key(call, "")), *what), asyncio.Lock())
-
-    def _begun_by(self, call: Call, mark: Mark) -> Held | None:
-        """The stream that the same request began before, or None."""
-        place = _key(call, "")[:-1]
-        for key, held in self._held.items():
-            if key[:-1] == place and held.mark is not None and held.mark.id == mark.id:
-                require_same(mark, held.mark.digest)
-                return held
-        return None
+            await session.close()
+        if (held := self._held.get(_key(call, stream))) is not None:
+            return held.place
+        stored = [each.pieces for each in await (await call.view()).open_streams() if each.id == stream and each.pieces]
+        return StreamPlace(id=stream, offset=stored[0][-1].after if stored else 0)
 
     async def get(self, call: Call, stream: str) -> Held:
         """Return a stream to continue; takes it over if another worker began it.
@@ -119,14 +111,14 @@ class Writers:
         Raises:
             NotFoundError: No such stream is open.
         """
-        async with self._turn(call, "continue", stream):
+        async with self._turn(call, stream):
             held = self._held.get(_key(call, stream))
             if held is not None:
                 held.used = uptime()
                 return held
-            session = await self._session(call)
+            session = await self._open(call)
             try:
-                return self._keep(call, session, await session.continue_stream(stream), None)
+                return await self._hold(call, session, stream)
             except BaseException:
                 await session.close()
                 raise
@@ -137,15 +129,18 @@ class Writers:
         if held is not None:
             await held.session.close()
 
-    async def _session(self, call: Call) -> AsyncSession:
+    def _turn(self, call: Call, stream: str) -> asyncio.Lock:
+        return self._turns.setdefault(_key(call, stream), asyncio.Lock())
+
+    async def _open(self, call: Call) -> AsyncSession:
         if len(self._held) >= self._most:
             raise UsageError(f"too many streams are written here. most={self._most}", kind=Kind.STREAM)
         store, name = call.place
         return await store.session(name, shared=True, create=False)
 
-    def _keep(self, call: Call, session: AsyncSession, writer: AsyncStreamWriter, mark: Mark | None) -> Held:
-        held = Held(session, writer, mark)
-        self.add(_key(call, writer.id), held)
+    async def _hold(self, call: Call, session: AsyncSession, stream: str) -> Held:
+        held = Held(session, await session.continue_stream(stream))
+        self.add(_key(call, stream), held)
         return held
 
     def add(self, key: Key, held: Held) -> None:
@@ -217,8 +212,35 @@ class StreamBody(Body, frozen=True, kw_only=True):
 
 async def begin_stream(call: Call, body: StreamBody) -> StreamPlace:
     """Begin an answer, whose text is stored and shown to readers while it is written."""
-    held = await call.service.writers.begin(call, body)
-    return StreamPlace(id=held.writer.id, offset=held.writer.offset)
+    return await call.service.writers.begin(call, body)
+
+
+async def _begin_in(session: AsyncSession, call: Call, stream: str, body: StreamBody, mark: Mark | None) -> bool:
+    """Record that a stream begins; return false if an earlier run of the request did."""
+    async with within(call, session) as there:
+
+        async def look() -> bool | None:
+            return None if await find(session, mark) is None else False
+
+        async def act() -> bool:
+            await there.writable().perform(_begin, stream, body, mark, call)
+            return True
+
+        return await once(call, session, look, act)
+
+
+def _begin(writer: Writer, stream: str, body: StreamBody, mark: Mark | None, call: Call) -> Steps[None]:
+    """Record that an answer begins, in one append with the move to its head and the request's mark."""
+    head = writer.head if body.head is None else body.head
+    brief: dict[str, object] = {"node": stream, "role": body.role, "head": head}
+    begin = Draft(type="note", kind=BEGIN, target=writer.replica.state.heads.heads.get(head), brief=brief)
+    notes = marked([begin], mark)
+    if head == writer.head:
+        rider = rider_of(writer, mark, call).also(partial(verbs.streaming.require_room, writer))
+        yield from record(writer, notes, new_ids=True, rider=rider)
+    else:
+        rider = rider_of(writer, mark, call, notes).also(partial(verbs.streaming.require_room, writer))
+        yield from verbs.navigation.switch(writer, head, rider=rider)
 
 
 class PieceLine(Body, frozen=True, kw_only=True):
@@ -252,7 +274,7 @@ async def write_piece(call: Call, body: PieceBody) -> StreamPlace:
         if body.offset > writer.offset:
             raise _stale("a piece is missing", body.offset, writer)
         await _go_on(call, writer, body, is_new=body.offset == writer.offset)
-        return StreamPlace(id=writer.id, offset=writer.offset)
+        return held.place
 
 
 class LinesQuery(Query, frozen=True, kw_only=True):
