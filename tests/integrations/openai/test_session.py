@@ -185,6 +185,28 @@ async def test_a_call_without_an_answer_may_be_repeated(fault: Fault) -> None:
     assert bucket.sound.view("talk").usage["input"] == 20
 
 
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+async def test_a_pop_without_an_answer_may_be_repeated(fault: Fault) -> None:
+    """It takes one item out, and returns it; a pop after another call takes the next one."""
+    bucket = Unreliable()
+    session, other = TreeringSession("talk", bucket.store), TreeringSession("talk", bucket.sound)
+    await session.add_items(said("a", "b", "c", "d"))
+    for left in (["a", "b", "c"], ["a", "b"]):
+        bucket.plan.arm(fault, tail_write)
+        with pytest.raises(UnavailableError):
+            await session.pop_item()
+        popped: Any = await session.pop_item()
+        bucket.settle()
+        assert popped["content"] == {3: "d", 2: "c"}[len(left)]
+        assert texts(await other.get_items()) == texts(await session.get_items()) == left
+    bucket.plan.arm(Fault.AFTER, tail_write)
+    with pytest.raises(UnavailableError):
+        await session.pop_item()
+    assert texts(await session.get_items()) == ["a"]
+    await session.pop_item()
+    assert texts(await session.get_items()) == []
+
+
 # beside others
 
 

@@ -107,26 +107,41 @@ def add(writer: Writer, new: Sequence[Mapping[str, Any]], ids: Sequence[str], *,
     yield from writer.appender.write(plan)
 
 
-def pop(writer: Writer) -> Steps[Any]:
-    """Take the last item out of the history of the current branch, and return it; None if there is none."""
-    taken: list[Any] = []
+class Taken:
+    """What a call of `pop` takes, also if it has no answer."""
+
+    item: Any = None
+    checkpoint: str | None = None
+    """The checkpoint that it sent."""
+
+
+def pop(writer: Writer, taken: Taken) -> Steps[Any]:
+    """Take the last item out of the history of the current branch, and return it; None if there is none.
+
+    Args:
+        writer: The session.
+        taken: What an earlier call took that had no answer; if that was recorded, nothing more is taken.
+    """
 
     def plan() -> Steps[Recording]:
         recording = yield from _begun(writer)
         yield from writer.blobs.fetch_shown()
-        taken[:] = [each.message for each in recorded(writer)[-1:]]
-        if taken:
+        last_items = recorded(writer)[-1:]
+        taken.item, taken.checkpoint = (last_items[0].message if last_items else None), None
+        if last_items:
             kept = writer.replica.state.context.items
             last = yield from writer.replica.ask(lambda lookup: lookup.node(kept[-1].node))
             end = last.parent if last.id == recording.node else recording.node
             yield from _cut(recording, "checkout", recording.head, end, kept[:-1])
+            taken.checkpoint = recording.made.id if recording.made is not None else None
         return recording
 
     yield from writer.look()
     if not writer.replica.exists:
         return None
-    yield from writer.appender.write(plan)
-    return taken[0] if taken else None
+    if taken.checkpoint is None or taken.checkpoint not in writer.appender.found:
+        yield from writer.appender.write(plan)
+    return taken.item
 
 
 def clear(writer: Writer) -> Steps[None]:

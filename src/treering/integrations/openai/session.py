@@ -84,6 +84,8 @@ class TreeringSession(Closable):
         self._pid = os.getpid()
         self._unanswered: dict[tuple[Callable[..., Steps[None]], bytes], list[str]] = {}
         """Calls whose outcome is unknown, by what they were given, and the ids of the records that they sent."""
+        self._taken: history.Taken | None = None
+        """What the last call took, if that was a `pop_item` whose outcome is unknown."""
 
     # methods that a runner calls
 
@@ -119,9 +121,15 @@ class TreeringSession(Closable):
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out of the current branch and return it; None if there is none.
 
-        The transcript keeps it, as a branch without a name.
+        The transcript keeps it, as a branch without a name. If a call raised `UnavailableError`, repeat it before any
+        other: it takes out one item.
         """
-        return cast("TResponseInputItem | None", await self._perform(history.pop))
+        taken, self._taken = self._taken or history.Taken(), None
+        try:
+            return cast("TResponseInputItem | None", await self._perform(history.pop, taken))
+        except UnavailableError:
+            self._taken = taken
+            raise
 
     async def clear_session(self) -> None:
         """Empty the current branch.
@@ -334,7 +342,9 @@ class TreeringSession(Closable):
             self._unanswered.pop(key, None)
 
     async def _perform(self, verb: Callable[..., Steps[T]], *arguments: Any, **named: Any) -> T:
-        return await in_thread(self._run, lambda session: session.perform(verb, *arguments, **named))
+        done = await in_thread(self._run, lambda session: session.perform(verb, *arguments, **named))
+        self._taken = None
+        return done
 
     def _run(self, work: Callable[[Session], T]) -> T:
         with self._lock:
