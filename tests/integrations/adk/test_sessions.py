@@ -268,6 +268,21 @@ async def test_a_session_made_by_hand_is_compared_by_its_time(backend: Backend) 
     assert texts(await got(service)) == ["a", "b"]
 
 
+@pytest.mark.parametrize("name", ["s" * 600, "ü" * 300, "\U0001f332" * 200])
+async def test_names_may_be_long(backend: Backend, name: str) -> None:
+    """Of a session, a user or an app: with its state, in lists, and in another process."""
+    first, second = services(backend)
+    for where in (("shop", "ann", name), ("shop", name, "talk"), (name, "ann", "talk")):
+        app, user, session = where
+        made = await first.create_session(app_name=app, user_id=user, session_id=session, state={"app:n": 1})
+        await first.append_event(made, said("a", {"user:m": 2, "own": 3}))
+        found = await second.get_session(app_name=app, user_id=user, session_id=session)
+        assert found is not None
+        assert (texts(found), found.state) == (["a"], {"app:n": 1, "user:m": 2, "own": 3})
+        listed = (await second.list_sessions(app_name=app)).sessions
+        assert where in [(each.app_name, each.user_id, each.id) for each in listed]
+
+
 # failures
 
 

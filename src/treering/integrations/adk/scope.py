@@ -18,6 +18,8 @@ from treering.transcript.node import Draft
 
 APPLIED: Final = "adk_applied"
 """The kind of notes about events whose changes are in the state."""
+BY_MAX: Final = 64
+"""The most characters of a session's id in such a note: a brief has 512 bytes, and a character up to 6 as JSON."""
 
 
 class Scope(SharedSession):
@@ -47,6 +49,6 @@ class Scope(SharedSession):
         if self.writer.replica.exists:
             known = yield from self.writer.replica.ask(lambda lookup: lookup.records([event]))
         if event not in known:
-            recording.draft(Draft(type="note", kind=APPLIED, id=event, brief={"session": by}))
+            recording.draft(Draft(type="note", kind=APPLIED, id=event, brief={"session": by[:BY_MAX]}))
             recording.keep(Change(state=changes))
         return recording
