@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from treering.api.store import Store
 from treering.exporters import export
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Append, Put, Request
+from treering.storage.requests import Append, Get, Put, Request
 from treering.store.place import Place
 
 KEY = {"idempotency-key": "request-1"}
@@ -618,6 +619,33 @@ def test_a_deletion_can_be_sent_again_with_its_condition(api: TestClient) -> Non
     headers = KEY | {"if-match": api.get("sessions/trip").headers["etag"]}
     assert [api.delete("sessions/trip", headers=headers).status_code for _ in range(2)] == [204, 204]
     assert api.delete("sessions/trip", headers={"if-match": headers["if-match"]}).status_code in {404, 410}
+
+
+class Unlocked(MemoryDriver):
+    """A store without locks, as a bucket is."""
+
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> None:
+        """Lock nothing."""
+
+
+@pytest.mark.parametrize("headers", [KEY, {}], ids=["with a key", "without"])
+def test_a_session_that_went_on_is_not_deleted(headers: dict[str, str]) -> None:
+    """Another worker records when the condition was compared, right before the session would be deleted."""
+    meeting = Meeting(Unlocked())
+    store = Store(Place(meeting))
+    trip(store)
+    worker, other = client(AsyncStore(Place(meeting))), client(AsyncStore(Place(meeting.inner)))
+    told = headers | {"if-match": worker.get("sessions/trip").headers["etag"]}
+    reads = itertools.count()
+    meeting.before(
+        lambda request: isinstance(request, Get) and next(reads) == 1,
+        lambda: other.post("sessions/trip/messages", json={"messages": ["theirs"]}),
+    )
+    refused = worker.delete("sessions/trip", headers=told)
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "stale")
+    assert store.view("trip").context[-1].message["content"] == "theirs"
+    fresh = headers | {"if-match": worker.get("sessions/trip").headers["etag"]}
+    assert worker.delete("sessions/trip", headers=fresh).status_code == 204
 
 
 def test_the_choice_of_each_viewer_is_kept_beside_the_session(api: TestClient, folder: Path) -> None:

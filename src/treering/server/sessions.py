@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -13,6 +14,8 @@ from treering.api.async_store import AsyncStore
 from treering.errors import ConflictError, NotFoundError
 from treering.format.register import Card
 from treering.journal.life import taken
+from treering.journal.resume import Registers
+from treering.journal.watch import Place as EndOfJournal
 from treering.server.answers import SessionCard, ViewState
 from treering.server.call import Call
 from treering.server.changing import expect, ids_of, opened, request_key
@@ -142,10 +145,25 @@ async def delete(call: Call) -> Response:
         except NotFoundError:
             if not has_key:  # else an earlier run deleted it
                 raise
-    await store.delete(name, missing_ok=has_key)
+    try:
+        await arun(store.place.delete(name, partial(_is_expected, call)), store.place.driver)
+    except NotFoundError:
+        if not has_key:
+            raise
     call.service.views.forget(store, name)
     await arun(delete_parcel(store.place, _parcel(name)), store.place.driver)
     return Response(status_code=204)
+
+
+def _is_expected(call: Call, registers: Registers) -> bool:
+    """Require that a session ends where the client saw it, right before its tail is replaced.
+
+    Raises:
+        ConflictError: It has another end.
+    """
+    tail = registers.tail  # None: it is being created, and no client saw it
+    expect(call, EndOfJournal(registers.life, tail.end, tail.header.epoch).text if tail is not None else "")
+    return True
 
 
 class ViewerQuery(Query, frozen=True, kw_only=True):
