@@ -259,6 +259,17 @@ def test_the_end_of_an_answer_can_be_sent_again(server: Serving) -> None:
             assert (unknown.status_code, unknown.json()["error"]["kind"]) == (404, "stream")
 
 
+@pytest.mark.parametrize("headers", [{}, {"idempotency-key": "k"}])
+def test_a_message_that_never_was_a_stream_is_none(api: TestClient, folder: Path, headers: dict[str, str]) -> None:
+    """Nobody may take it for an answer that was kept, or that ended."""
+    node = api.get("sessions/trip").json()["node"]
+    end = treering.open(folder).view("trip").stored().records
+    for verb in ("keep", "end", "discard"):
+        refused = api.post(f"sessions/trip/streams/{node}/{verb}", json={}, headers=headers)
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (404, "stream"), verb
+    assert treering.open(folder).view("trip").stored().records == end
+
+
 def test_an_answer_that_another_worker_ended_has_ended(folder: Path) -> None:
     """The request comes to another worker first, and then again to the one that began the answer."""
     with client(folder) as beginner, client(folder) as other:

@@ -21,6 +21,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
 from treering.api.async_session import AsyncSession
+from treering.api.async_view import AsyncView
 from treering.errors import ConflictError, NotFoundError, StreamLostError, TreeringError, UsageError
 from treering.ids import uptime
 from treering.kinds import Kind
@@ -38,7 +39,7 @@ from treering.session.record import Appended, record
 from treering.session.streams import BEGIN, OpenStream, Piece, PieceKind
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
-from treering.transcript.node import Draft
+from treering.transcript.node import Draft, Node
 
 if TYPE_CHECKING:
     from treering.api.async_streaming import AsyncStreamWriter
@@ -372,14 +373,22 @@ async def end_stream(call: Call, body: EndBody) -> StreamEnd:
 
 
 async def _ended(call: Call, name: str) -> StreamEnd:
-    """The answer of the request that ended the stream.
+    """The answer of the request that ended the stream. Errors as for `_node_of`."""
+    node = await _node_of(await call.view(), name)
+    outcome = node.brief.get("stream", "complete")
+    return StreamEnd(outcome=str(outcome), recorded=Appended(nodes=(node.id,), head=node.head))
+
+
+async def _node_of(session: AsyncSession | AsyncView, stream: str) -> Node:
+    """The node of a stream that has ended.
 
     Raises:
         NotFoundError: There never was such a stream, or it ended without a node.
     """
-    node = await (await call.view()).get(name, blobs=False)
-    outcome = node.brief.get("stream", "complete")
-    return StreamEnd(outcome=str(outcome), recorded=Appended(nodes=(node.id,), head=node.head))
+    node = await session.get(stream, blobs=False)
+    if all(note.brief.get("node") != stream for note in await session.notes(BEGIN)):
+        raise NotFoundError(f"this node never was a stream. node={stream!r}", kind=Kind.STREAM)
+    return node
 
 
 async def keep_stream(call: Call) -> Appended:
@@ -390,8 +399,7 @@ async def keep_stream(call: Call) -> Appended:
 
         async def look() -> Appended | None:
             with suppress(NotFoundError):
-                node = await session.get(name, blobs=False)
-                return Appended(nodes=(name,), head=node.head)
+                return Appended(nodes=(name,), head=(await _node_of(session, name)).head)
             return await find(session, mark)
 
         async def act() -> Appended:
