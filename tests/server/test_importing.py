@@ -262,6 +262,27 @@ def test_an_import_that_was_killed_in_the_middle_is_finished() -> None:
     assert store.view("trip").node == "y"
 
 
+def test_an_import_with_a_condition_is_finished_when_it_is_sent_again() -> None:
+    """It was killed behind its messages: these are no reason to refuse it, and no other client's edit is undone."""
+    meeting, store, worker, other = two_workers()
+    left = iter([False])
+
+    def fail() -> None:
+        raise treering.UnavailableError("down")
+
+    meeting.before(lambda request: isinstance(request, Put) and next(left, True), fail)
+    sent, seen = _tree("x", "y", head="y"), KEY | {"if-match": worker.get("sessions/trip").headers["etag"]}
+    assert worker.post("sessions/trip/import", json=sent, headers=seen).status_code == 503
+    with store.session("trip", shared=True) as session:
+        session.amend("x", session.get("x").payload | {"content": "theirs"})
+    answers = [each.post("sessions/trip/import", json=sent, headers=seen) for each in (other, worker)]
+    assert [(answer.status_code, answer.json()["nodes"]) for answer in answers] == [(200, ["x", "y"])] * 2
+    view = store.view("trip")
+    assert (view.node, view.get("x").payload["content"]) == ("y", "theirs")
+    late = seen | {"idempotency-key": "another"}
+    assert other.post("sessions/trip/import", json=_tree("z", head="z"), headers=late).status_code == 409
+
+
 def test_an_import_with_a_condition_shows_its_branch(api: TestClient, folder: Path) -> None:
     """What it recorded itself is no reason to refuse the rest of it."""
     seen = {"if-match": api.get("sessions/trip").headers["etag"]}

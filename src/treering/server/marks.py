@@ -235,7 +235,7 @@ async def go(
     verb: Callable[..., Steps[None]],
     *args: object,
     is_there: Callable[[], Awaitable[bool]] | None = None,
-    appends: int = 1,
+    goes_on: bool = False,
 ) -> None:
     """Navigate, once: a move and its mark are one append. With `If-Match`, nothing may have been recorded since.
 
@@ -246,7 +246,7 @@ async def go(
         verb: The verb that navigates.
         args: Its arguments.
         is_there: Returns whether the session is already as the request wants it: then only the mark is recorded.
-        appends: As for `perform`.
+        goes_on: As for `perform`.
     """
 
     async def look() -> bool | None:
@@ -254,17 +254,17 @@ async def go(
 
     async def act() -> bool:
         if is_there is None or not await is_there():
-            await perform(call, there, mark, verb, *args, appends=appends)
+            await perform(call, there, mark, verb, *args, goes_on=goes_on)
         elif mark is not None:
-            seen = call if appends == 1 else None
-            await there.session.perform(_add_if, [mark.note], ANYWHERE, mark, seen, new_ids=True)
+            asked = None if goes_on else call
+            await there.session.perform(_add_if, [mark.note], ANYWHERE, mark, asked, new_ids=True)
         return True
 
     await once(call, there.session, look, act)
 
 
 async def perform(
-    call: Call, there: Opened, mark: Mark | None, verb: Callable[..., Steps[T]], *args: object, appends: int = 1
+    call: Call, there: Opened, mark: Mark | None, verb: Callable[..., Steps[T]], *args: object, goes_on: bool = False
 ) -> T:
     """Call a verb, with the mark of a request in its append, on the conditions of the request.
 
@@ -274,13 +274,14 @@ async def perform(
         mark: The mark.
         verb: The verb.
         args: Its arguments.
-        appends: How many appends the request makes. Before the second one, the session does not end any more where the
-            client saw it.
+        goes_on: An earlier append of the request met its condition; behind that one, the session does not end any more
+            where the client saw it.
 
     Raises:
         ConflictError: Another run of the request was first, or the session has changed since the client saw it.
     """
-    return await there.writable().perform(_perform_if, verb, args, mark, call if appends == 1 else None)
+    session = there.session if goes_on else there.writable()
+    return await session.perform(_perform_if, verb, args, mark, None if goes_on else call)
 
 
 def _perform_if(

@@ -15,7 +15,7 @@ from treering.errors import UsageError
 from treering.kinds import Kind
 from treering.server.answers import Imported
 from treering.server.call import Call
-from treering.server.changing import Opened, opened
+from treering.server.changing import Opened, ids_of, opened
 from treering.server.limits import ID_CHARACTERS_MAX, ROWS_MAX
 from treering.server.marks import Mark, add, find, go, mark_of
 from treering.server.reading import Limit
@@ -101,9 +101,12 @@ async def import_messages(call: Call, body: ImportBody) -> Imported:
     if any(len(draft.id or "") > ID_CHARACTERS_MAX for draft in drafts):
         raise UsageError(f"an id of a message or call is too long. most={ID_CHARACTERS_MAX}", kind=Kind.MESSAGE)
     mark = mark_of(call, body)
+    # The mark of an import that shows a branch is in the last append, and that of its messages in the one before.
+    begun = mark._replace(id=ids_of(call, 2)[1]) if mark is not None and end is not None else mark
     async with opened(call) as there:
         session = there.session
         is_done = await find(session, mark) is not None
+        is_begun = is_done or await find(session, begun) is not None
         recorded = await _recorded(session, drafts)
         stored = await session.perform(_as_stored, drafts, recorded)
         found = lacking(words, stored, recorded, await _foreign_results(session, stored, recorded))
@@ -111,19 +114,16 @@ async def import_messages(call: Call, body: ImportBody) -> Imported:
         head = (last.head if last is not None else "") or session.head
         if is_done:
             return Imported(nodes=tuple(found.ids), head=head)
-        new = _on_head(drafts, found.new, session, body.head)
+        new = _on_head(drafts, found.new, session, body.head) if not is_begun else []
         shown = found.ends[end] if end is not None else None
-        if shown is not None:
+        if shown is not None and not is_begun:
             _require_end(session, shown, new)
-        adds = bool(new or found.edits)
+        adds = not is_begun and bool(new or found.edits)
         if adds:
-            # The mark is in the last append; what is recorded before is known by its ids.
-            done = await add(
-                call, there, [*found.edits, *new], mark if shown is None else None, wish=Wish(body.head), new_ids=False
-            )
+            done = await add(call, there, [*found.edits, *new], begun, wish=Wish(body.head), new_ids=False)
             head = done.head if new else head
         if shown is not None:
-            await _show(call, there, mark, shown, appends=1 + adds)
+            await _show(call, there, mark, shown, goes_on=adds or is_begun)
         elif not adds and mark is not None:
             await add(call, there, [], mark)
         return Imported(nodes=tuple(found.ids), head=head)
@@ -204,7 +204,7 @@ def _require_end(session: AsyncSession, end: str, new: Sequence[Draft]) -> None:
         raise UsageError(f"no branch ends there. headId={end!r}", kind=Kind.HEAD)
 
 
-async def _show(call: Call, there: Opened, mark: Mark | None, end: str, *, appends: int) -> None:
+async def _show(call: Call, there: Opened, mark: Mark | None, end: str, *, goes_on: bool) -> None:
     """Switch to the head that points to a message; if another client went on from there since, to that client's."""
     session = there.session
     await session.refresh()
@@ -214,7 +214,7 @@ async def _show(call: Call, there: Opened, mark: Mark | None, end: str, *, appen
     async def is_there() -> bool:
         return head in {"", session.head}
 
-    await go(call, there, mark, verbs.navigation.switch, head, is_there=is_there, appends=appends)
+    await go(call, there, mark, verbs.navigation.switch, head, is_there=is_there, goes_on=goes_on)
 
 
 def _known(reader: Readable, ids: Sequence[str]) -> Steps[list[str]]:

@@ -403,7 +403,8 @@ async def keep_stream(call: Call) -> Appended:
             return await find(session, mark)
 
         async def act() -> Appended:
-            return await perform(call, there, mark, verbs.streaming.keep_stream, name, appends=2)
+            there.writable()  # taking it over is an append already
+            return await perform(call, there, mark, verbs.streaming.keep_stream, name, goes_on=True)
 
         return await once(call, session, look, act)
 
