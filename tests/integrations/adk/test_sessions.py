@@ -255,6 +255,20 @@ async def test_tasks_may_share_a_session(backend: Backend) -> None:
     assert len(session.events) == 20
 
 
+async def test_a_session_that_another_service_read_is_compared_with_what_is_stored(backend: Backend) -> None:
+    """Not with what a service saw last: another one appended to it, or deleted it and made it anew."""
+    first, second = services(backend)
+    await first.append_event(await new(first), said("a"))
+    session = await got(second)
+    await second.append_event(session, said("b"))
+    await first.append_event(session, said("c"))
+    assert texts(await got(second)) == ["a", "b", "c"]
+    await second.delete_session(app_name="shop", user_id="ann", session_id="talk")
+    session = await new(second)
+    await first.append_event(session, said("d"))
+    assert texts(await got(second)) == ["d"]
+
+
 async def test_a_session_made_by_hand_is_compared_by_its_time(backend: Backend) -> None:
     """As one that came from a client, which has no mark."""
     (service,) = services(backend, 1)

@@ -113,14 +113,21 @@ class Conversation(SharedSession):
         if not self._has_records and not (yield from self.exists()):
             raise self._missing()
         try:
-            planned = yield from self.writer.appender.write(lambda: self._plan_event(event, is_stale))
-        except SessionDeletedError as error:
-            raise self._missing() from error
+            planned = yield from self._write(event, is_stale)
+        except StaleSessionError:  # or this object has not seen what its caller has
+            yield from self.look()
+            planned = yield from self._write(event, is_stale)
         yield from self._tidy()
         newest = self._newest()
         if planned.node_made is not None and newest.node != planned.node_made:
             return newest._replace(mark=planned.node_made, node=planned.node_made)  # another event follows it already
         return newest
+
+    def _write(self, event: NewEvent, is_stale: Callable[[Newest], bool]) -> Steps[_Planned]:
+        try:
+            return (yield from self.writer.appender.write(lambda: self._plan_event(event, is_stale)))
+        except SessionDeletedError as error:
+            raise self._missing() from error
 
     def owed(self) -> Steps[Owed | None]:
         """Return the newest event if its changes for the app and the user may not be applied yet; else None."""
