@@ -125,6 +125,23 @@ def test_messages_are_removed_and_replaced(backend: Backend) -> None:
     assert history[0] == ["zwei", "you said: two", "three", "you said: three"]
 
 
+def test_a_message_that_is_erased_during_a_run_does_not_come_back(backend: Backend) -> None:
+    """The run still has it, and puts the whole list again."""
+    saver = saver_on(backend)
+    say(chat(saver), "one")
+    say(chat(saver), "secret marmalade")
+
+    def model(state: MessagesState) -> dict[str, Any]:
+        for message in state["messages"][2:4]:
+            saver_on(backend).erase("t", str(message.id))
+        return {"messages": [AIMessage("after")]}
+
+    chat(saver, model).invoke({"messages": [HumanMessage("two")]}, config(), durability="sync")
+    said = [message.content for message in chat(saver_on(backend)).get_state(config()).values["messages"]]
+    assert (len(said), said[:2], said[4:]) == (6, ["one", "you said: one"], ["two", "after"])
+    assert not any(b"marmalade" in line for line in backend.store().view("t").lines())
+
+
 class Reversing(CipherProtocol):
     """No secret at all, but other bytes each time."""
 

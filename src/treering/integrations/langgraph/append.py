@@ -32,6 +32,8 @@ class Base(NamedTuple):
     items: tuple[Item, ...]
     digests: tuple[bytes, ...]
     """The digests of the messages of `items`."""
+    erased: Mapping[bytes, Item] = {}
+    """The items whose messages were erased, by the digests that these had: a run that began before has them still."""
 
 
 class ThreadAppend(Recording):
@@ -95,6 +97,8 @@ class ThreadAppend(Recording):
         for each in spoken or ():
             if known := there.get(each.digest):
                 items.append(known.popleft())
+            elif each.digest in base.erased:
+                items.append(base.erased[each.digest])
             else:
                 payload = each.payload if each.payload is not None else put.codec.payload_of(message_from(each.raw))
                 items.append(Item(self.draft(Draft(role=each.role, payload=payload))))

@@ -65,6 +65,8 @@ class Thread(SharedSession):
         self.known: frozenset[bytes] = frozenset()
         """Digests of the messages in the context of the checkpoint that this object recorded last."""
         self._digests: dict[Item, bytes] = {}
+        self._former: dict[Item, bytes] = {}
+        """The digests that messages had before the last erasure."""
         self._epoch = 0
 
     # read
@@ -259,7 +261,7 @@ class Thread(SharedSession):
         state = self.writer.replica.state
         digests = self._digests_of(state.context.items, state.lines, codec)
         yield from ()
-        return Base(self.writer.position.node, state.context.items, digests)
+        return Base(self.writer.position.node, state.context.items, digests, self._erased(state.context.items))
 
     def _base_at(self, checkpoint: str, codec: Codec) -> Steps[Base | None]:
         """Return the position of an old checkpoint, and pin it so that two reads resume the session there."""
@@ -275,11 +277,16 @@ class Thread(SharedSession):
         yield from self.writer.blobs.fetch(lines.values(), context)
         digests = self._digests_of(context.items, lines, codec)
         yield from self.writer.upkeep.pin(Restored(found.node, context, lines, None))
-        return Base(found.node, context.items, digests)
+        return Base(found.node, context.items, digests, self._erased(context.items))
+
+    def _erased(self, items: Sequence[Item]) -> dict[bytes, Item]:
+        return {self._former[item]: item for item in items if self._former.get(item) not in (None, self._digests[item])}
 
     def _digests_of(self, items: Sequence[Item], lines: dict[str, bytes], codec: Codec) -> tuple[bytes, ...]:
         if self._epoch != self.writer.replica.epoch or len(self._digests) > DIGESTS_MAX:
-            self._digests, self._epoch = {}, self.writer.replica.epoch  # erased messages have other digests now
+            if self._epoch != self.writer.replica.epoch:  # erased messages have other digests now
+                self._former = {**self._digests, **self._former}
+            self._digests, self._epoch = {}, self.writer.replica.epoch
         missing = [item for item in items if item not in self._digests]
         shown = self.writer.content.messages(Context(tuple(missing)), lines) if missing else ()
         for item, each in zip(missing, shown, strict=True):

@@ -342,7 +342,7 @@ class TreeringSession(Closable):
             self._unanswered.pop(key, None)
 
     async def _perform(self, verb: Callable[..., Steps[T]], *arguments: Any, **named: Any) -> T:
-        done = await in_thread(self._run, lambda session: session.perform(verb, *arguments, **named))
+        done: T = await in_thread(self._run, lambda session: session.perform(verb, *arguments, **named))
         self._taken = None
         return done
 
