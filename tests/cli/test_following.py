@@ -74,8 +74,9 @@ def test_goes_on_behind_a_cursor(recorded: Recorded) -> None:
         session.append("another session of the name")
     (event,) = lines(recorded.program, "tea", "--after", end["after"])
     assert (event["type"], event["value"]) == ("deletion", None)
-    (row,) = recorded.program("follow", "tea", "--after", end["after"]).rows
-    assert row[2:6] == ["deletion", "", "", ""]
+    done = recorded.program("follow", "tea", "--after", end["after"])
+    assert done.rows[0][2:6] == ["deletion", "", "", ""]
+    assert "another session of this name" in done.err
 
 
 @pytest.mark.parametrize(

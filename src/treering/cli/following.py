@@ -9,14 +9,16 @@ from itertools import islice
 import click
 
 from treering.api.encoding import to_json
+from treering.api.store import Store
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli.completion import session_argument
 from treering.cli.conversation import role_style
 from treering.cli.message import first_line, headline, role_of
-from treering.cli.names import argument_of, open_view
+from treering.cli.names import argument_of, open_view, part_of
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, store_options
 from treering.cli.text import clean_json, iso_time, local_time
+from treering.errors import NotFoundError
 from treering.format import values
 from treering.session.verbs.following import Edit, ErasureInfo, Event, EventType, HeadMove
 from treering.session.verbs.reading import Note
@@ -55,7 +57,8 @@ def follow(
     """
     if first is not None and after is not None:
         raise click.UsageError("--first and --after are two places to begin: give one of them")
-    view, out = open_view(settings.open(), session), Output()
+    store, out = settings.open(), Output()
+    view = open_view(store, session)
     events = view.events(first=first, after=after, poll_seconds=poll)
     try:
         for event in islice(events, limit):
@@ -64,12 +67,22 @@ def follow(
             else:
                 out.row(*_fields(event))
             after = event.after  # after an interrupt before this, the event is printed again, not left out
+            if event.type == EventType.DELETION and _is_there(part_of(store, view.info.namespace), view.id):
+                out.say("there is another session of this name now; without --after its events are printed")
     except KeyboardInterrupt as interrupt:
         click.echo(err=True)  # a terminal shows `^C` on the line
         if after is not None:
             words = ["treering", *settings.options_for(view.info.namespace), "follow", "--after", after]
             out.say(f"go on: {shlex.join([*words, *argument_of(view.id)])}")
         raise click.Abort from interrupt
+
+
+def _is_there(store: Store, session: str) -> bool:
+    try:
+        store.view(session)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _fields(event: Event) -> tuple[Field, ...]:
