@@ -87,6 +87,28 @@ def test_one_folder_of_two_programs(home: Path) -> None:
     assert {each.program: each.sessions for each in discover(home, environ)} == {"pi": 1, "omp": 1}
 
 
+def test_one_folder_of_two_programs_by_a_link(home: Path) -> None:
+    """Their files are told apart there as well, and none is counted twice."""
+    pi_file(home, "one", "/a")
+    (home / ".omp/agent").mkdir(parents=True)
+    (home / ".omp/agent/sessions").symlink_to(home / ".pi/agent/sessions")
+    assert [(each.program, each.sessions) for each in discover(home, {})] == [("omp", 0), ("pi", 1)]
+
+
+def test_a_link_to_the_sessions_of_a_project_is_followed(home: Path) -> None:
+    """As the program does; a link to where one is already, or from deeper down, leads nowhere."""
+    sessions = home / ".pi/agent/sessions"
+    here, moved = pi_file(home, "here", "/a"), pi_file(home, "moved", home / "work", at=5, folder="disk/--work--")
+    links = {"--work--": "disk/--work--", "twice": "disk/--work--", "up": ".pi", "--x--/deep": "disk"}
+    for link, target in links.items():
+        (sessions / link).symlink_to(home / target)
+    (sessions / "gone").symlink_to(home / "nowhere")
+    (found,) = discover(home, {})
+    assert (found.sessions, found.newest) == (2, str(sessions / "--work--" / moved.name))
+    assert [*discovery.find_sessions(sessions)] == [here, sessions / "--work--" / moved.name]
+    assert recent(home / "work", home, {}) is not None
+
+
 def test_the_last_session_about_a_folder(home: Path) -> None:
     """The newest file of any program whose header names the folder, however it is spelled."""
     work = home / "work"

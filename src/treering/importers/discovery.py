@@ -156,12 +156,13 @@ def recent(
 
 
 def _claims(home: Path, environ: Mapping[str, str]) -> dict[Path, list[str]]:
-    """Return folders with the programs that use them: an environment variable may give two programs the same folder."""
+    """Return folders with the programs that use them: a variable or a link may give two programs the same folder."""
     load_installed()
     claims: dict[Path, list[str]] = {}
+    known: dict[str, Path] = {}
     for name in known_programs():
         for folder in find_locator(name).folders(home, environ):
-            claims.setdefault(folder, []).append(name)
+            claims.setdefault(known.setdefault(os.path.realpath(folder), folder), []).append(name)
     return claims
 
 

@@ -13,7 +13,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -303,6 +303,26 @@ def find_special(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _walk(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        yield from (Path(place, name) for name in sorted(files) if name.endswith(endings))
+    for root in (folder, *_linked(folder)):
+        for place, folders, files in os.walk(root):
+            folders.sort()
+            yield from (Path(place, name) for name in sorted(files) if name.endswith(endings))
+
+
+def _linked(folder: Path) -> Iterable[Path]:
+    """The folders elsewhere to which links in this very folder lead, once each.
+
+    Who moves the sessions of a project to another disk leaves such a link. Links deeper down may lead anywhere, for
+    example to the root of a disk.
+    """
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:  # a file, or a folder that is closed to the user
+        return ()
+    own, found = folder.resolve(), dict[Path, Path]()
+    for path in entries:
+        if path.is_symlink() and os.path.isdir(path):
+            target = path.resolve()
+            if not (target.is_relative_to(own) or own.is_relative_to(target)):
+                found.setdefault(target, path)
+    return found.values()
