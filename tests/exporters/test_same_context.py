@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -154,3 +156,16 @@ def test_a_retracted_message_beside_what_a_compaction_keeps_is_told(tmp_path: Pa
         done = export(store.view("s"), tmp_path / "out", format="kit")
     assert not done.same_context
     assert any(left.seen for left in done.left_out)
+
+
+def test_a_file_that_is_not_right_is_no_damage_of_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the exporter is to be reported; the session has nothing to verify or to restore."""
+    store = treering.open(tmp_path / "store")
+    with store.session("made") as session:
+        session.append("go", treering.assistant("gone"))
+    read = itertools.count()
+    monkeypatch.setattr(sys.modules["treering.exporters.export"], "_named", lambda _: [next(read)])
+    with pytest.raises(treering.CorruptError, match="report this") as raised:
+        export(store.view("made"), tmp_path / "file", format="pi")
+    assert "verify" not in str(raised.value)
+    assert not (tmp_path / "file").exists()

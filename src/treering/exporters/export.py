@@ -225,6 +225,7 @@ def _require(what: str, expected: object, got: object) -> None:
         raise CorruptError(
             f"export differs from its session in {what}, nothing was written. expected={expected!r}, got={got!r}",
             kind=Kind.EXPORT,
+            remedy="nothing is damaged; please report this, if you can with the session",
         )
 
 
