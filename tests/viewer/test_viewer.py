@@ -252,6 +252,25 @@ def test_a_long_session_keeps_few_elements_on_the_page(browser: Browser, own: Ow
     assert len(browser.all("article.message")) <= 160
 
 
+def test_a_page_that_begins_to_follow_a_session_that_is_gone_says_so(browser: Browser, own: Own) -> None:
+    """It is deleted after the page was loaded, and before the request for its events comes to the server."""
+    store, server = own
+    with store.session("s") as session:
+        session.append(treering.user("soon gone"))
+    browser.open(address(server))
+    browser.see(".card", "soon gone")
+    browser.driver.execute_script(
+        "const ask = fetch; window.fetch = (at, how) => String(at).includes('/events')"
+        " ? new Promise((done) => { window.go = () => done(ask(at, how)); }) : ask(at, how);"
+    )
+    browser.press(".card", "soon gone")
+    browser.until(lambda driver: driver.execute_script("return !!window.go"))
+    store.delete("s")
+    browser.driver.execute_script("window.go()")
+    browser.see(".chip", "deleted")
+    assert all("410" in problem for problem in browser.problems())
+
+
 def test_a_page_of_a_session_that_is_gone_says_so(browser: Browser, own: Own) -> None:
     """A session that is deleted while it is shown is said to be; one that never was is an error with a way back."""
     store, server = own

@@ -41,7 +41,8 @@ export class Live {
           this.told(event);
         });
       } catch (error) {
-        if (error instanceof Refused && [400, 401, 403, 404, 410].includes(error.status)) return this.page.state("not live");
+        if (error instanceof Refused && error.status === 410) return this.page.deleted();
+        if (error instanceof Refused && [400, 401, 403, 404].includes(error.status)) return this.page.state("not live");
       }
       if (signal.aborted) return undefined;
       this.page.state("connecting");
