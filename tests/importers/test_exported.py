@@ -13,7 +13,6 @@ from treering.importers import FileImporter
 from treering.programs.common.target import targets
 
 NAME = "made-here"
-WITH_IDS = [name for name in targets() if name != "evva"]
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def said(store: treering.Store) -> list[str]:
     return [str(item.message) for item in store.view(NAME).context if "user" in str(item.message)]
 
 
-@pytest.mark.parametrize("format_", WITH_IDS)
+@pytest.mark.parametrize("format_", targets())
 def test_an_export_is_the_session_it_was_made_of(format_: str, store: treering.Store, tmp_path: Path) -> None:
     """Nothing of it is recorded again, at no time."""
     export(store.view(NAME), tmp_path / "file", format=format_)
@@ -54,7 +53,7 @@ def test_an_export_is_the_session_it_was_made_of(format_: str, store: treering.S
     assert FileImporter(store).load(tmp_path / "file").outcome == "unchanged"
 
 
-@pytest.mark.parametrize("format_", WITH_IDS)
+@pytest.mark.parametrize("format_", targets())
 def test_what_the_program_added_to_an_export_goes_on_with_the_session(
     format_: str, store: treering.Store, tmp_path: Path
 ) -> None:
@@ -66,7 +65,7 @@ def test_what_the_program_added_to_an_export_goes_on_with_the_session(
     assert ["asked in the program" in text for text in said(store)] == [False, True]
 
 
-@pytest.mark.parametrize("format_", WITH_IDS)
+@pytest.mark.parametrize("format_", targets())
 def test_what_both_added_is_on_two_heads(format_: str, store: treering.Store, tmp_path: Path) -> None:
     """The session stays where it stands."""
     export(store.view(NAME), tmp_path / "file", format=format_)
@@ -78,7 +77,7 @@ def test_what_both_added_is_on_two_heads(format_: str, store: treering.Store, tm
     assert ["asked here" in text for text in said(store)] == [False, True]
 
 
-@pytest.mark.parametrize("format_", WITH_IDS)
+@pytest.mark.parametrize("format_", targets())
 def test_another_session_of_that_name_stays_as_it_is(format_: str, store: treering.Store, tmp_path: Path) -> None:
     """A name alone does not make a file an export of a session."""
     export(store.view(NAME), tmp_path / "file", format=format_)

@@ -1,7 +1,8 @@
 """Which session a file belongs to: the sessions of a store, and the files from which they were imported.
 
 It is learnt from the cards, once. Sessions that were recorded in Treering have no such file; a file with the id that
-such a session has in exports, and with records that were made in Treering, is an export of it.
+such a session has in exports, and with records that were made in Treering, is an export of it. So is one whose messages
+have no ids, if it begins with a context of the session.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from treering.api.store import Store
 from treering.api.view import View
 from treering.errors import ConflictError, NotFoundError
 from treering.ids import time_of
-from treering.importers.matching import is_nameless
+from treering.importers.matching import is_nameless, matched
 from treering.importers.opened_file import OpenedFile
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of
 from treering.kinds import Kind
@@ -106,13 +107,17 @@ class KnownSessions:
 
     def made_here(self, file: OpenedFile) -> Origin | None:
         """Return an origin with nothing read for a session that was recorded here, if the file is an export of it."""
-        header = file.source.header
+        source, header = file.source, file.source.header
         name = self._named_here(header.format).get(header.session_id)
-        if name is None or name in self._origins or is_nameless(file.source):
+        if name is None or name in self._origins:
             return None
+        origin = Origin(session=name, format=header.format, id=header.session_id, path=file.name)
         with suppress(NotFoundError):  # it was deleted meanwhile
-            if is_export_of(self._store.view(name), file.source):
-                return Origin(session=name, format=header.format, id=header.session_id, path=file.name)
+            view = self._store.view(name)
+            if is_nameless(source):
+                match = matched(view, source, file.format.POLICIES[0], origin, begins=False)
+                return origin if match is not None and match.stood is not None else None
+            return origin if is_export_of(view, source) else None
         return None
 
     def _named_here(self, program: str) -> Mapping[str, str]:

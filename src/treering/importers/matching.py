@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol, TypeGuard
 import msgspec
 
 from treering.api.session import Session
+from treering.api.view import View
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import find_policy
 from treering.format.values import Fields
@@ -26,7 +27,7 @@ from treering.programs.common.entry import Entry, as_text
 from treering.programs.common.source import Imported, ImportSource
 from treering.programs.common.words import SPELLED, WORDS, digest_of, sorted_fields
 from treering.session.index import Index
-from treering.session.writer import Writer
+from treering.session.reader import Readable
 from treering.storage.requests import Steps
 from treering.transcript.graph import Graph
 from treering.transcript.node import Draft
@@ -63,12 +64,12 @@ class Match(NamedTuple):
 
 
 def find_match(
-    writer: Writer, source: NamelessSource, entries: Sequence[Entry], policy: str, known: Origin
+    reader: Readable, source: NamelessSource, entries: Sequence[Entry], policy: str, known: Origin
 ) -> Steps[Match | None]:
     """Find the node of a session from which a file was written.
 
     Args:
-        writer: The session.
+        reader: The session.
         source: The file.
         entries: Its messages.
         policy: The policy of the program.
@@ -77,24 +78,24 @@ def find_match(
     Returns:
         The longest match, with preference for the session's head; None if the file begins with no context.
     """
-    index = yield from writer.replica.index()
+    index = yield from reader.replica.index()
     graph = index.graph
     given = [sorted_fields(source.word(entry.record)) for entry in entries]
     best: Match | None = None
-    for node in _places(writer, index, known):
+    for node in _places(reader, index, known):
         built = find_policy(policy).build(graph.path(node), graph)
-        edited = yield from writer.content.edited(built)
+        edited = yield from reader.content.edited(built)
         for context in (edited, built):
             size = len(context.items)
             if size > len(given) or (best is not None and size <= len(best.names)):
                 continue
-            said = yield from _said(writer, context, source)
-            if [*map(sorted_fields, said)] == given[:size] and (said or node in (writer.node, known.leaf)):
+            said = yield from _said(reader, context, source)
+            if [*map(sorted_fields, said)] == given[:size] and (said or node in (reader.node, known.leaf)):
                 best = Match(node, [item.node for item in context.items], said, graph)
     return best
 
 
-def _places(writer: Writer, index: Index, known: Origin) -> list[str | None]:
+def _places(reader: Readable, index: Index, known: Origin) -> list[str | None]:
     """Return the nodes at which an export may have been written, or the program may have been; the head first.
 
     These are the heads and leaves, the nodes recorded since the last import and their parents, and the nodes of
@@ -104,19 +105,21 @@ def _places(writer: Writer, index: Index, known: Origin) -> list[str | None]:
     new = [row for row in graph if (time_of(row.id) or 0) >= known.imported_ms]
     before = [entry.node for entry in checkpoints if entry.time_ms < known.imported_ms]
     since = [entry.node for entry in checkpoints if entry.time_ms >= known.imported_ms]
-    heads = writer.replica.state.heads.heads.values()
-    ends = (writer.node, known.leaf, *heads, *graph.leaves())
+    heads = reader.replica.state.heads.heads.values()
+    ends = (reader.node, known.leaf, *heads, *graph.leaves())
     places = dict.fromkeys((*ends, *(row.id for row in new), *(row.parent for row in new), *before[-1:], *since))
     return [node for node in places if node is None or node in graph]
 
 
-def _said(writer: Writer, context: Context, source: NamelessSource) -> Steps[list[Fields]]:
-    lines = yield from writer.content.context_lines(context)
-    yield from writer.blobs.fetch(lines.values(), context)
-    return [source.word(item.message) for item in writer.content.messages(context, lines)]
+def _said(reader: Readable, context: Context, source: NamelessSource) -> Steps[list[Fields]]:
+    lines = yield from reader.content.context_lines(context)
+    yield from reader.blobs.fetch(lines.values(), context)
+    return [source.word(item.message) for item in reader.content.messages(context, lines)]
 
 
-def matched(session: Session, source: ImportSource, policy: str, known: Origin, *, begins: bool) -> Matched | None:
+def matched(
+    session: Session | View, source: ImportSource, policy: str, known: Origin, *, begins: bool
+) -> Matched | None:
     """Return a reading of a file that gives its messages the ids of a session's nodes; None without a match.
 
     Args:
