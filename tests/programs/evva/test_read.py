@@ -262,6 +262,20 @@ def test_an_imported_document_has_its_counters(tmp_path: Path) -> None:
         assert (tmp_path / "back.json").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("behind", [b'"usage": {', b'"InputTokens": 3', b'"last_turn_input_tokens": ', b'tokens": 1'])
+def test_counters_of_a_cut_document_are_completed(behind: bytes, tmp_path: Path) -> None:
+    """Wherever it was cut, sums and size of the context are those of the whole document afterwards."""
+    usage = evva.USAGE | {"InputTokens": 30, "OutputTokens": 5}
+    data = write(path := tmp_path / "x.json", DOCUMENT | {"session": DOCUMENT["session"] | {"usage": usage}})
+    path.write_bytes(data[: data.index(behind) + len(behind)])
+    with treering.open(f"memory://evva-{new_nonce()}") as store:
+        FileImporter(store).load(path)
+        path.write_bytes(data)
+        FileImporter(store).load(path)
+        view = store.view("s-1")
+        assert (view.usage, view.last_usage) == ({"input": 30, "output": 5}, {"input": 10})
+
+
 def test_counters_go_on_in_turns_with_evva(tmp_path: Path) -> None:
     """What is recorded here is in the document, and what evva adds to it is added here; nothing is counted twice."""
     write(path := tmp_path / "x.json", DOCUMENT)

@@ -221,10 +221,13 @@ def _count(value: object) -> int:
 
 
 def spent_between(before: Counters, now: Counters, time_ms: int | None) -> list[Draft]:
-    """Return notes of the usage between two states of a document: of the last turn, and of all other calls."""
+    """Return notes of the usage between two states of a document: of the last turn, and of all other calls.
+
+    If the last turn was in the sums before, as in a document that was cut at its counters, it is taken back from those.
+    """
     more = {name: max(0, now.usage[name] - before.usage.get(name, 0)) for name in USAGE}
     size = now.last_turn_input_tokens
-    told = 0 if size == before.last_turn_input_tokens or size > more["InputTokens"] else size
+    told = 0 if size == before.last_turn_input_tokens else size
     beside = numbers_in(more | {"InputTokens": more["InputTokens"] - told})
     return [
         Draft(type="note", kind="usage", parent=None, time_ms=time_ms, brief=brief_of(spent, turn=turn))
