@@ -135,6 +135,18 @@ def test_name_and_channel_are_those_of_the_branch() -> None:
     assert opened(*TALK, *names, said("u3", "u2")).title == ""
 
 
+@pytest.mark.parametrize("fields", [{}, {"name": None}, {"name": " "}])
+def test_an_entry_without_a_name_takes_no_title_off(fields: dict[str, Any]) -> None:
+    """As in Operator; the entry is kept as it is."""
+    named, unnamed = entry("session_info", "i1", "u1", name="A"), entry("session_info", "i2", "i1", **fields)
+    notes = [each for each in source(*TALK, named, unnamed).drafts() if each.id in ("i1", "i2")]
+    assert [(note.type, note.kind, note.brief) for note in notes] == [
+        ("note", "title", {"title": "A"}),
+        ("note", "session_info", None),
+    ]
+    assert operator.to_record(notes[1], "i1") == unnamed
+
+
 def test_contents_of_odd_types_are_no_activity() -> None:
     """The listing shows the session all the same."""
     odd = said("u1", None) | {"message": {"role": "user", "contents": [{"type": []}, 1], "timestamp": TIME}}

@@ -281,7 +281,9 @@ def read_label(rest: Fields, _place: Place, reader: Reader) -> Fields:
 
 
 def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """Read a name of the session; an entry without a name removes it."""
+    """Read a name of the session; Operator ignores an entry without a name."""
+    if not text_of(rest.get("name")).strip():
+        return {}
     return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
 
 
