@@ -28,6 +28,7 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.errors import ConflictError, CorruptError, TreeringError
 from treering.format.register import one_line
+from treering.format.values import fields_of
 from treering.ids import now_ms
 from treering.importers.known_sessions import KnownSessions, is_export_of, is_ours
 from treering.importers.matching import is_nameless, matched
@@ -402,8 +403,9 @@ def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
     if reading.header != known.header:
         drafts += reading.header_drafts
         title = one_line(header.title, TITLE_BYTES_MAX)
-        if title and title != session.info.title:
-            drafts.append(Draft(type="note", kind="title", parent=None, brief={"title": title}))
+        before = [fields_of(note.payload).get("title", "") for note in session.notes("import")] or [""]
+        if header.title != before[-1] and title != session.info.title:  # a title that was set here may stay otherwise
+            drafts.append(Draft(type="note", kind="title", parent=None, brief={"title": title or None}))
     tail, damage = reading.tail()
     return drafts + damage if tail != known.tail else drafts
 

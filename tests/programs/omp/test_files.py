@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+import treering
+from treering.ids import new_nonce
+from treering.importers import FileImporter
 from treering.programs.omp import blobs as omp_blobs, breadcrumbs, title_slot as omp_title
 from treering.programs.omp.title_slot import TitleSlot
 
@@ -235,3 +238,26 @@ class TestBreadcrumbs:
         assert crumb.is_of(new)
         assert not crumb.is_of(tmp_path)
         assert not crumb.is_of(tmp_path / "gone")
+
+
+@pytest.mark.parametrize(("before", "set_here", "after", "told"), [
+    ("A", None, "B", "B"),
+    ("A", None, "", ""),
+    ("A", "mine", "A", "mine"),
+    ("A", "mine", "B", "B"),
+    ("", "mine", "", "mine"),
+])  # fmt: skip
+def test_an_import_follows_a_change_of_the_title(
+    before: str, set_here: str | None, after: str, told: str, tmp_path: Path
+) -> None:
+    """One that was taken off too; a title that was set here stays if only the rest of the header changed."""
+    path, store = tmp_path / "x.jsonl", treering.open(f"memory://omp-{new_nonce()}")
+    for text, cwd, chosen in ((before, "/one", set_here), (after, "/two", None)):
+        slot = omp_title.build_title_slot(TitleSlot(text, "user", "2026-01-05T08:00:01.000Z"))
+        header = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-05T08:00:00.000Z", "cwd": cwd}
+        path.write_bytes(slot + json.dumps(header).encode() + b"\n")
+        FileImporter(store).load(path)
+        if chosen is not None:
+            with store.session("s") as session:
+                session.set_title(chosen)
+    assert store.view("s").info.title == told
