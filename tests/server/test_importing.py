@@ -13,7 +13,7 @@ from tests.sampling import few
 from tests.server.clients import client, two_workers
 from tests.server.test_shapes import ui_messages
 from tests.server.test_writing import KEY, records
-from tests.session.faults import tail_write
+from tests.session.faults import Meeting, tail_write
 
 import treering
 from treering.calls import pairing
@@ -246,15 +246,20 @@ def test_an_imported_branch_that_another_client_continued_is_shown() -> None:
     assert view.path()[-2] == "z"
 
 
-def test_an_import_that_was_killed_in_the_middle_is_finished() -> None:
-    """Its messages are there, and its branch becomes the current one when it is sent again."""
-    meeting, store, worker, other = two_workers()
+def _kill_behind_messages(meeting: Meeting) -> None:
+    """Have the second write of an import fail, the one that shows its branch."""
     left = iter([False])
 
     def fail() -> None:
         raise treering.UnavailableError("down")
 
     meeting.before(lambda request: isinstance(request, Put) and next(left, True), fail)
+
+
+def test_an_import_that_was_killed_in_the_middle_is_finished() -> None:
+    """Its messages are there, and its branch becomes the current one when it is sent again."""
+    meeting, store, worker, other = two_workers()
+    _kill_behind_messages(meeting)
     seen = KEY | {"if-match": worker.get("sessions/trip").headers["etag"]}
     assert worker.post("sessions/trip/import", json=_tree("x", "y", head="y"), headers=seen).status_code == 503
     assert (store.view("trip").head, store.view("trip").get("y").id) == ("main", "y")
@@ -265,12 +270,7 @@ def test_an_import_that_was_killed_in_the_middle_is_finished() -> None:
 def test_an_import_with_a_condition_is_finished_when_it_is_sent_again() -> None:
     """It was killed behind its messages: these are no reason to refuse it, and no other client's edit is undone."""
     meeting, store, worker, other = two_workers()
-    left = iter([False])
-
-    def fail() -> None:
-        raise treering.UnavailableError("down")
-
-    meeting.before(lambda request: isinstance(request, Put) and next(left, True), fail)
+    _kill_behind_messages(meeting)
     sent, seen = _tree("x", "y", head="y"), KEY | {"if-match": worker.get("sessions/trip").headers["etag"]}
     assert worker.post("sessions/trip/import", json=sent, headers=seen).status_code == 503
     with store.session("trip", shared=True) as session:

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-import msgspec
-
 from treering.api.session import Session
 from treering.api.view import View
 from treering.programs import part_of
@@ -71,7 +69,7 @@ class Spending:
             yield _note(draft, numbers, turn=_is_turn(draft))
         elif any(value > told.get(name, 0) for name, value in numbers.items()):
             back = {name: -value for name, value in told.items()}
-            yield msgspec.structs.replace(_note(draft, back, turn=False), id=f"{draft.id}$usage-back")
+            yield _note(draft, back, turn=False, name="usage-back")
             yield _note(draft, self._told[self._answer], turn=_is_turn(draft))
 
 
@@ -120,7 +118,7 @@ def _larger(one: _Numbers, other: _Numbers) -> _Numbers:
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
 
 
-def _note(draft: Draft, numbers: _Numbers, *, turn: bool) -> Draft:
+def _note(draft: Draft, numbers: _Numbers, *, turn: bool, name: str = "usage") -> Draft:
     brief = brief_of(numbers, turn=turn, copied=True)
-    name = f"{draft.id}$usage"
-    return Draft(type="note", kind="usage", id=name, target=draft.id, parent=None, time_ms=draft.time_ms, brief=brief)
+    made = f"{draft.id}${name}"
+    return Draft(type="note", kind="usage", id=made, target=draft.id, parent=None, time_ms=draft.time_ms, brief=brief)

@@ -70,15 +70,13 @@ class NewCheckpoint(NamedTuple):
         Args:
             parent: The checkpoint that it continues; None if that was removed, or it continues none.
         """
-        if not self.deltas:
-            return self
         keys, above, deltas = dict(self.keys), [], dict.fromkeys(self.deltas, False)
         if self.parent is not None:
             deltas = {} if parent is None else parent.seeded(self.deltas, self.codec)
         if parent is not None:
             seeds = [channel for channel, has_value in deltas.items() if has_value]
             keys |= {names.channel_key(self.ns, channel): parent.encoded(channel, self.codec) for channel in seeds}
-            writes = {name: raw for name, raw in parent.all_writes() if _channel_of(raw) in deltas}
+            writes = {name: raw for name, raw in parent.all_writes().items() if _channel_of(raw) in deltas}
             keys |= {names.write_key(self.ns, *name): raw for name, raw in writes.items()}
             above = list(dict.fromkeys(name.checkpoint for name in writes))
         facts = {**fields_of(values.decode(keys[names.checkpoint_key(self.ns)])), "deltas": deltas, "above": above}
@@ -116,7 +114,7 @@ class Kept(NamedTuple):
         """Return it as keys of a session's state."""
         keys = {names.checkpoint_key(self.ns): values.encode(dict(self.facts))}
         keys |= {names.channel_key(self.ns, channel): raw for channel, raw in (self.channels | self.seeds).items()}
-        return keys | {names.write_key(self.ns, *name): raw for name, raw in self.all_writes()}
+        return keys | {names.write_key(self.ns, *name): raw for name, raw in self.all_writes().items()}
 
     # objects that a saver returns
 
@@ -180,9 +178,9 @@ class Kept(NamedTuple):
             return self.seeds[channel]
         return self.channels[channel] if channel in self.channels else codec.encode(self.value(channel, codec))
 
-    def all_writes(self) -> list[tuple[WriteName, bytes]]:
+    def all_writes(self) -> dict[WriteName, bytes]:
         """Return the writes of ancestors, and then its own."""
-        return [*self.above.items(), *self.writes.items()]
+        return {**self.above, **self.writes}
 
     def writes_above(self, channel: str, codec: Codec) -> list[PendingWrite]:
         """Return the writes of ancestors to a delta channel, in the order in which LangGraph applies them."""

@@ -66,7 +66,7 @@ class Thread(SharedSession):
         """Digests of the messages in the context of the checkpoint that this object recorded last."""
         self._digests: dict[Item, bytes] = {}
         self._former: dict[Item, bytes] = {}
-        """The digests that messages had before the last erasure."""
+        """The digests that messages had when this object first saw them; empty until something is erased."""
         self._epoch = 0
 
     # read
@@ -280,7 +280,9 @@ class Thread(SharedSession):
         return Base(found.node, context.items, digests, self._erased(context.items))
 
     def _erased(self, items: Sequence[Item]) -> dict[bytes, Item]:
-        return {self._former[item]: item for item in items if self._former.get(item) not in (None, self._digests[item])}
+        """Return the items whose messages were erased since this object saw them, by the digests that these had."""
+        seen = [item for item in items if item in self._former] if self._former else []
+        return {self._former[item]: item for item in seen if self._former[item] != self._digests[item]}
 
     def _digests_of(self, items: Sequence[Item], lines: dict[str, bytes], codec: Codec) -> tuple[bytes, ...]:
         if self._epoch != self.writer.replica.epoch or len(self._digests) > DIGESTS_MAX:
