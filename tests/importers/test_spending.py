@@ -116,6 +116,8 @@ def test_an_answer_of_claude_code_is_counted_once(store: treering.Store, tmp_pat
     importer.load(made.save(tmp_path))
     view, expected = store.view(session), expected | {"output": 55}
     assert view.usage == view.last_usage == expected
+    notes = [note.id for note in view.notes("usage")]
+    assert len(notes) == len({*notes}), "what is taken back is a note of its own"
     made.answer("end")
     made.answer("aside", isSidechain=True, after=None)
     importer.load(made.save(tmp_path))
