@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from pydantic_ai import Agent
@@ -171,3 +172,66 @@ async def test_arguments_of_tools_are_not_taken_for_bytes() -> None:
     messages: list[ModelMessage] = [ModelResponse(parts=[ToolCallPart("look", given, tool_call_id="1")])]
     await history.save(messages)
     assert await history.load() == messages
+
+
+BETTER = [
+    "better",
+    {"role": "user", "content": [{"type": "text", "text": "better"}]},
+    {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "better"}], "metadata": {"by": "hand"}},
+]
+
+
+@pytest.mark.parametrize("better", BETTER)
+async def test_an_erased_message_is_not_recorded_again(better: object) -> None:
+    """Nor is one that was amended. They stay where they were, also for a run that begins after that."""
+    backend = memory_backend()
+    async with TreeringMessageHistory(backend.store(), "talk") as history:
+        first = await AGENT.run("a secret")
+        second = await AGENT.run("a slip", message_history=first.all_messages())
+        await history.save(second.all_messages())
+    with backend.store().session("talk", shared=True) as session:
+        nodes = session.path()
+        session.erase(nodes[0])
+        session.amend(nodes[2], better)
+    for turn in range(2):
+        async with TreeringMessageHistory(backend.store(), "talk") as history:
+            before = await history.load()
+            result = await AGENT.run("and?", message_history=before)
+            await history.save(result.all_messages())
+            assert [*map(texts, await history.load())][:4] == [["[erased]"], ["I see 1"], ["better"], ["I see 3"]]
+        view = backend.store().view("talk")
+        assert view.path()[:4] == nodes
+        assert tuple([item.node for item in view.context]) == view.path()
+        assert len(view.path()) == 6 + 2 * turn
+
+
+async def test_what_a_program_makes_of_an_erased_message_is_its_own() -> None:
+    """A form with another text is another message, and so is one in a session that has no such node."""
+    backend = memory_backend()
+    async with TreeringMessageHistory(backend.store(), "talk") as history:
+        await history.save((await AGENT.run("a secret")).all_messages())
+    with backend.store().session("talk", shared=True) as session:
+        first = session.path()[0]
+        session.erase(first)
+    async with TreeringMessageHistory(backend.store(), "talk") as history:
+        erased, answer = await history.load()
+        assert isinstance(erased, ModelRequest)
+        changed = replace(erased, parts=[UserPromptPart("what was here is gone")])
+        await history.save([changed, answer])
+        assert [*map(texts, await history.load())] == [["what was here is gone"], ["I see 1"]]
+        await history.save([replace(erased, metadata={"by": "hand", **(erased.metadata or {})}), answer])
+        assert (await history.load())[0].metadata == {"by": "hand"}
+        await history.save([replace(erased, instructions="be kind"), answer])
+        assert first not in [item.node for item in backend.store().view("talk").context]
+        await history.save([erased, answer, erased])
+        assert [*map(texts, await history.load())] == [["[erased]"], ["I see 1"], ["[erased]"]]
+        assert [item.node == first for item in backend.store().view("talk").context] == [True, False, False]
+    async with TreeringMessageHistory(backend.store(), "other") as other:
+        await other.save([erased, answer])
+        assert texts((await other.load())[0]) == ["[erased]"]
+    assert first not in backend.store().view("other").path()
+
+
+def texts(message: ModelMessage) -> list[object]:
+    """The texts of a message."""
+    return [vars(part)["content"] for part in message.parts]

@@ -13,7 +13,8 @@ from treering.api.store import Store
 from treering.errors import HeadMovedError
 from treering.integrations.closable import Closable
 from treering.integrations.opened import OpenSessions
-from treering.integrations.pydantic_ai.conversation import MARK, Conversation, Message, message_in, named
+from treering.integrations.pydantic_ai.conversation import MARK, Conversation
+from treering.integrations.pydantic_ai.messages import Message, message_in, named
 from treering.integrations.shared import shared_writer
 from treering.session.recording import Change, Recording
 from treering.storage.effects import Job
@@ -37,7 +38,7 @@ class HistorySession(Conversation):
         state = self.writer.replica.state
         self.seen = state.checkpoint.id if state.checkpoint is not None else None
         yield from self.writer.blobs.fetch_shown()
-        return [message_in(each.message) for each in self.writer.content.messages(state.context, state.lines)]
+        return [*map(message_in, self.writer.content.messages(state.context, state.lines))]
 
     def save(self, history: Sequence[Message]) -> Steps[None]:
         """Replace the history, in one append."""
@@ -94,7 +95,7 @@ class TreeringMessageHistory(Closable):
             treering.HeadMovedError: Another process saved the history since this object loaded or saved it.
             treering.UnavailableError: The store did not answer; the history may be saved.
         """
-        history = _named(messages)
+        history = named(messages)
         await self._sessions.aside(self._use, lambda session: session.save(history))
 
     def load_sync(self) -> list[ModelMessage]:
@@ -103,7 +104,7 @@ class TreeringMessageHistory(Closable):
 
     def save_sync(self, messages: Sequence[ModelMessage]) -> None:
         """Do the same as `save`, for blocking code."""
-        history = _named(messages)
+        history = named(messages)
         self._use(lambda session: session.save(history))
 
     def close(self) -> None:
@@ -112,10 +113,6 @@ class TreeringMessageHistory(Closable):
 
     def _use(self, work: Callable[[HistorySession], Job[T]]) -> T:
         return self._sessions.use(self.session, work)
-
-
-def _named(messages: Sequence[ModelMessage]) -> list[Message]:
-    return named(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
 
 
 def _messages(history: Sequence[Any]) -> list[ModelMessage]:

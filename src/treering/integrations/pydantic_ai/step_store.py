@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
-from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai_harness.step_persistence import ContinuableSnapshot, RunRecord, StepEvent, ToolEffectRecord
 
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
 from treering.integrations.closable import Closable
 from treering.integrations.opened import OpenSessions
-from treering.integrations.pydantic_ai.conversation import MARK, named
+from treering.integrations.pydantic_ai.conversation import MARK
+from treering.integrations.pydantic_ai.messages import named
 from treering.integrations.pydantic_ai.steps import Snapshot, StepSession
 from treering.integrations.shared import shared_writer
 from treering.storage.effects import Job
@@ -101,7 +101,7 @@ class TreeringStepStore(Closable):
             treering.UsageError: A message holds a value that cannot be stored.
             treering.UnavailableError: The store did not answer; the snapshot may be stored.
         """
-        history = named(ModelMessagesTypeAdapter.dump_python(snapshot.messages, mode="json"))
+        history = named(snapshot.messages)
         facts = {
             "run_id": snapshot.run_id,
             "step_index": snapshot.step_index,

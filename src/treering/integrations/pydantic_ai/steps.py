@@ -21,7 +21,8 @@ from treering.format.erasure import is_erased
 from treering.format.record import read_brief
 from treering.format.values import fields_of
 from treering.integrations.keys import escaped
-from treering.integrations.pydantic_ai.conversation import MARK, Conversation, Message
+from treering.integrations.pydantic_ai.conversation import MARK, Conversation
+from treering.integrations.pydantic_ai.messages import Message
 from treering.session.effects import KEY_BYTES_MAX
 from treering.session.recording import Change, Recording
 from treering.session.verbs import effects
