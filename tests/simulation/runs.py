@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import hashlib
+import re
 import signal
 import subprocess
 from collections import Counter
@@ -28,9 +29,23 @@ HEADING = """\
 [what the simulation does](journal.md#what-the-simulation-does). In brackets stands a digest of the code that schedules
 run, without comments and docstrings: runs with the same digest are runs of the same code.
 
+## The same code
+
+All code of which 100,000 schedules were run, and the newest.
+
+| Code | Days | Schedules | Broken promises |
+|---|---|---|---|
+"""
+RUNS = """
+## Runs
+
 | Day | Code | Seeds | Schedules of each kind | Seconds | Broken promises |
 |---|---|---|---|---|---|
 """
+MANY_SCHEDULES = 100_000
+_RUN = re.compile(
+    r"\| (?P<day>[\d-]+) \| .*?(?P<code>\w+)\)? \| (?P<first>[\d,]+) to (?P<last>[\d,]+) \| .* \| (?P<found>.*) \|"
+)
 
 SIMULATED = (
     "", "api", "checkpoint", "erasure", "format", "journal", "maintenance", "session", "storage", "store", "transcript",
@@ -97,15 +112,39 @@ def _until_broken(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 def record(path: Path, seeds: range, counts: Counter[str], seconds: float, broken: Broken | None) -> None:
     """Add a run to a page; create the page if it does not exist."""
-    if not path.exists():
-        path.write_text(HEADING, encoding="utf-8")
     day = datetime.now(UTC).date()
     code = f"{_commit()} ({code_digest()})"
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items()))
     found = f"seed {broken.seed}: {broken.problem}" if broken else "none"
     cells = (day, code, f"{seeds.start:,} to {seeds.stop - 1:,}", kinds, f"{seconds:,.0f}", found)
-    with path.open("a", encoding="utf-8") as page:
-        page.write(f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |\n")
+    row = f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
+    before = runs_in(path.read_text(encoding="utf-8")) if path.exists() else []
+    path.write_text(page_of([*before, row]), encoding="utf-8")
+
+
+def runs_in(page: str) -> list[str]:
+    """Return the rows of a page that are runs."""
+    return [line for line in page.splitlines() if _RUN.fullmatch(line)]
+
+
+def page_of(runs: Sequence[str]) -> str:
+    """Return the page of some runs, in the order in which they were made."""
+    of_code: dict[str, list[re.Match[str]]] = {}
+    for run in map(_RUN.fullmatch, runs):
+        assert run is not None
+        of_code.setdefault(run["code"], []).append(run)
+    newest = _RUN.fullmatch(runs[-1])
+    totals = []
+    for code, same in of_code.items():
+        count = sum(_number(run["last"]) - _number(run["first"]) + 1 for run in same)
+        if count >= MANY_SCHEDULES or (newest is not None and code == newest["code"]):
+            days = " to ".join(dict.fromkeys([same[0]["day"], same[-1]["day"]]))
+            totals.append(f"| {code} | {days} | {count:,} | {sum(run['found'] != 'none' for run in same) or 'none'} |")
+    return "\n".join([HEADING.rstrip("\n"), *totals, RUNS.rstrip("\n"), *runs, ""])
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def _commit() -> str:

@@ -13,7 +13,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.simulation.mutants import mutant, simulate
 from tests.simulation.rules import RULES
-from tests.simulation.runs import SIMULATED, Broken, bare, code_digest, record, run_batches
+from tests.simulation.runs import SIMULATED, Broken, bare, code_digest, page_of, record, run_batches, runs_in
 from tests.simulation.schedule import KINDS, run_schedule
 from tests.simulation.shrink import Player, Recorder
 
@@ -77,6 +77,27 @@ def test_runs_are_recorded_one_below_the_other(tmp_path: Path) -> None:
     assert first.endswith("| 0 to 7 | disk 3, store 5 | 2 | none |")
     assert second.endswith("| 1,000 to 2,999 | disk 1,200 | 61 | seed 2199: a/b lost |")
     assert f"({code_digest()})" in first
+
+
+def test_the_schedules_of_the_same_code_are_added_up(tmp_path: Path) -> None:
+    """The newest code is in the table however few its schedules are, and older code if there were many of them."""
+    old = ["| 2026-01-01 | 0a1b2c3d4e (aaaaaaaaaa) | 0 to 59,999 | disk 60,000 | 9 | none |"]
+    old += ["| 2026-01-02 | 0a1b2c3d4e (bbbbbbbbbb) | 60,000 to 60,009 | disk 10 | 1 | none |"]
+    old += ["| 2026-01-03 | 1a1b2c3d4e (aaaaaaaaaa) | 70,000 to 109,999 | disk 40,000 | 9 | seed 109999: it is lost |"]
+    page = tmp_path / "page.md"
+    page.write_text(page_of(old), encoding="utf-8")
+    assert runs_in(page_of(old)) == old
+    record(page, range(8), Counter(store=8), 2.4, None)
+    totals = [line for line in page.read_text(encoding="utf-8").split("## Runs")[0].splitlines() if "| 202" in line]
+    assert totals[0] == "| aaaaaaaaaa | 2026-01-01 to 2026-01-03 | 100,000 | 1 |"
+    assert [totals[1].split(" | ")[index] for index in (0, 2, 3)] == [f"| {code_digest()}", "8", "none |"]
+    assert len(totals) == 2
+
+
+def test_the_page_of_runs_adds_up() -> None:
+    """Nobody changed the table by hand."""
+    page = (ROOT / "docs" / "reference" / "simulated.md").read_text(encoding="utf-8")
+    assert page == page_of(runs_in(page))
 
 
 def test_the_digest_is_of_all_that_schedules_run() -> None:
