@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.sampling import few
 from tests.viewer.by_chance import eventful
 from tests.viewer.sample import png
 
@@ -28,6 +29,8 @@ from treering.session.index import Index
 from treering.viewer import assets, bundle
 
 ENDS = ["</script>", "<!--", "<!-- <script>", "]]>", "</style></head><body><script>window.hit = 1</script>"]
+TURNS = few(20, whole=40)
+"""Of a megabyte each."""
 PICTURE = b64encode(png()).decode()
 SMALL = b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(200))).decode()
 
@@ -225,7 +228,7 @@ def test_memory_does_not_grow_with_what_was_said(tmp_path: Path) -> None:
     random = Random(1)
     with treering.open(tmp_path / "store") as store:
         with store.session("s") as session:
-            for _ in range(40):
+            for _ in range(TURNS):
                 session.append(*[treering.user(random.randbytes(50_000).hex()) for _ in range(10)])
                 session.commit([treering.assistant("on")], state={"at": random.randbytes(50_000).hex()})
             session.compact("all of it")
@@ -235,8 +238,8 @@ def test_memory_does_not_grow_with_what_was_said(tmp_path: Path) -> None:
         done = export_page(view, tmp_path / "page.html")
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    size = 440 * 100_000
-    assert done.nodes == 441
+    size = 11 * TURNS * 100_000
+    assert done.nodes == 11 * TURNS + 1
     assert found < size / 3, (found, size)
 
 

@@ -258,10 +258,9 @@ def test_evva(tmp_path: Path, shared: Path) -> None:
 def test_golden_files(shared: Path, tmp_path: Path, system: str) -> None:
     """Of every file a copy can be written in which nothing is wrong; nothing is wrong with what a program wrote."""
     nothing: list[Golden] = []
-    for golden in find_golden(shared / "golden"):
+    files = [golden for golden in find_golden(shared / "golden") if golden.system == system]
+    for golden in files[:: few(3, whole=1)]:
         path = golden.path
-        if golden.system != system:
-            continue
         copy = tmp_path / f"{path.parts[-2]}-{path.name}"
         try:
             diagnosis = diagnose(path)

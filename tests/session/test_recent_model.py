@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from tests.sampling import few
 
 from treering.format.paths import DAY_MS, Marker, SessionKeys, namespace_prefix
 from treering.format.register import Card, encode_latest
@@ -108,7 +109,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("appends", [False, True], ids=["bucket", "disk"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(few(30, whole=60)))
 def test_pages_are_a_sorted_list(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int, *, appends: bool) -> None:
     """Whatever the limits are; and the newest session is that which was active last."""
     scene = Scene(seed, tmp_path if appends else None)
