@@ -129,15 +129,14 @@ def runs_in(page: str) -> list[str]:
 
 def page_of(runs: Sequence[str]) -> str:
     """Return the page of some runs, in the order in which they were made."""
+    found = [run for run in map(_RUN.fullmatch, runs) if run is not None]
     of_code: dict[str, list[re.Match[str]]] = {}
-    for run in map(_RUN.fullmatch, runs):
-        assert run is not None
+    for run in found:
         of_code.setdefault(run["code"], []).append(run)
-    newest = _RUN.fullmatch(runs[-1])
     totals = []
     for code, same in of_code.items():
         count = sum(_number(run["last"]) - _number(run["first"]) + 1 for run in same)
-        if count >= MANY_SCHEDULES or (newest is not None and code == newest["code"]):
+        if count >= MANY_SCHEDULES or code == found[-1]["code"]:
             days = " to ".join(dict.fromkeys([same[0]["day"], same[-1]["day"]]))
             totals.append(f"| {code} | {days} | {count:,} | {sum(run['found'] != 'none' for run in same) or 'none'} |")
     return "\n".join([HEADING.rstrip("\n"), *totals, RUNS.rstrip("\n"), *runs, ""])

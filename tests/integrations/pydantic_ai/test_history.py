@@ -182,38 +182,36 @@ BETTER = [
 
 
 @pytest.mark.parametrize("better", BETTER)
-async def test_an_erased_message_is_not_recorded_again(better: object) -> None:
+async def test_an_erased_message_is_not_recorded_again(anywhere: Backend, better: object) -> None:
     """Nor is one that was amended. They stay where they were, also for a run that begins after that."""
-    backend = memory_backend()
-    async with TreeringMessageHistory(backend.store(), "talk") as history:
+    async with TreeringMessageHistory(anywhere.store(), "talk") as history:
         first = await AGENT.run("a secret")
         second = await AGENT.run("a slip", message_history=first.all_messages())
         await history.save(second.all_messages())
-    with backend.store().session("talk", shared=True) as session:
+    with anywhere.store().session("talk", shared=True) as session:
         nodes = session.path()
         session.erase(nodes[0])
         session.amend(nodes[2], better)
     for turn in range(2):
-        async with TreeringMessageHistory(backend.store(), "talk") as history:
+        async with TreeringMessageHistory(anywhere.store(), "talk") as history:
             before = await history.load()
             result = await AGENT.run("and?", message_history=before)
             await history.save(result.all_messages())
             assert [*map(texts, await history.load())][:4] == [["[erased]"], ["I see 1"], ["better"], ["I see 3"]]
-        view = backend.store().view("talk")
+        view = anywhere.store().view("talk")
         assert view.path()[:4] == nodes
         assert tuple([item.node for item in view.context]) == view.path()
         assert len(view.path()) == 6 + 2 * turn
 
 
-async def test_what_a_program_makes_of_an_erased_message_is_its_own() -> None:
+async def test_what_a_program_makes_of_an_erased_message_is_its_own(anywhere: Backend) -> None:
     """A form with another text is another message, and so is one in a session that has no such node."""
-    backend = memory_backend()
-    async with TreeringMessageHistory(backend.store(), "talk") as history:
+    async with TreeringMessageHistory(anywhere.store(), "talk") as history:
         await history.save((await AGENT.run("a secret")).all_messages())
-    with backend.store().session("talk", shared=True) as session:
+    with anywhere.store().session("talk", shared=True) as session:
         first = session.path()[0]
         session.erase(first)
-    async with TreeringMessageHistory(backend.store(), "talk") as history:
+    async with TreeringMessageHistory(anywhere.store(), "talk") as history:
         erased, answer = await history.load()
         assert isinstance(erased, ModelRequest)
         changed = replace(erased, parts=[UserPromptPart("what was here is gone")])
@@ -222,14 +220,14 @@ async def test_what_a_program_makes_of_an_erased_message_is_its_own() -> None:
         await history.save([replace(erased, metadata={"by": "hand", **(erased.metadata or {})}), answer])
         assert (await history.load())[0].metadata == {"by": "hand"}
         await history.save([replace(erased, instructions="be kind"), answer])
-        assert first not in [item.node for item in backend.store().view("talk").context]
+        assert first not in [item.node for item in anywhere.store().view("talk").context]
         await history.save([erased, answer, erased])
         assert [*map(texts, await history.load())] == [["[erased]"], ["I see 1"], ["[erased]"]]
-        assert [item.node == first for item in backend.store().view("talk").context] == [True, False, False]
-    async with TreeringMessageHistory(backend.store(), "other") as other:
+        assert [item.node == first for item in anywhere.store().view("talk").context] == [True, False, False]
+    async with TreeringMessageHistory(anywhere.store(), "other") as other:
         await other.save([erased, answer])
         assert texts((await other.load())[0]) == ["[erased]"]
-    assert first not in backend.store().view("other").path()
+    assert first not in anywhere.store().view("other").path()
 
 
 def texts(message: ModelMessage) -> list[object]:
